@@ -60,6 +60,15 @@ SAMPLES = [
            ("solve_sylvester(x, x, x) ", C), ("eigh_tridiagonal(x, y, eigvals_only=True)", V, floats(2)), ("qr(x, pivoting=True)", TALL),
            ("eigh_tridiagonal(x, y, eigvals_only=True, select='i', select_range=(0, 1))", V, floats(2)), ("svd(x)", TALL), ("inv(x) ", I + 20 * np.eye(3, dtype=np.int32)),
            ("eigh(x, lower=False)", A), tol=LOOSE),
+    # The elements above the diagonal are given; those below are their conjugates.
+    *table(WHOLE, ("eigh_tridiagonal(x, y, eigvals_only=True) ", C[0], C[1, :2]), ("(lambda w, v: (v * w) @ v.conj().T)(*eigh_tridiagonal(x, y))", C[0], C[1, :2]), tol=LOOSE),
+    # Lists of rows.
+    *table(VALUE, *((text,) for text in (
+        "cholesky([[4.0, 2], [2, 2]])", "cho_factor([[4, 2], [2, 2]])[0]", "cho_solve(([[2.0, 1], [0, 1]], False), [2, 2.0])", "eigh([[2, 0.5], [0.5, 1]])[0]",
+        "solve([[4.0, 2], [2, 2]], [2, 2], assume_a='pos')", "lu([[1.0, 2], [4, 4]])", "lu_factor(((1, 2), (4, 4)))", "lu_solve(([[2.0, 0], [0, 4]], jnp.array([0, 1])), [2.0, 2])",
+        "solve_triangular([[2.0, 1], [0, 4]], [4, 4])", "qr([[3.0], [4]], mode='economic')[0] ** 2", "qr_multiply([[3.0], [4]], [1.0, 2])[0] ** 2", "svd([[0, 2.0], [1, 0]])[1]",
+        "polar([[0, 2.0], [1, 0]])[1]", "expm_frechet([[0.0]], [[1.0]])", "funm([[1.0, 1], [0, 2]], jnp.square)", "solve_sylvester([[1.0]], [[2.0]], [[6.0]])",
+        "eigh_tridiagonal([2.0, 2], [1.0], eigvals_only=True)")), tol=LOOSE),
     # As the reference, with the sign of the vectors left open.
     *table(WHOLE, ("jnp.abs(eigh_tridiagonal(x, y)[1])", V, floats(2)), tol=LOOSE),
     *table(VALUE, ("block_diag()",), ("dft(4)",), ("dft(3, 'sqrtn')",), ("dft(3, 'n')",), ("dft(0)",), ("hadamard(4)",), ("hadamard(8, jnp.float32)",), ("hadamard(1)",), ("helmert(4)",),

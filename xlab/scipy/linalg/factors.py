@@ -7,6 +7,7 @@ import numpy as np
 from xlab import lax
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
+from xlab.lax.linalg.common import conjugate
 from xlab.numpy.arithmetic import as_array
 from xlab.numpy.grids import eye
 from xlab.numpy.jit_when_eager import jit_when_eager
@@ -14,6 +15,7 @@ from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check, promoted_inexact
 from xlab.numpy.tensor_contractions import matmul
 from xlab.numpy.triangles import tril, triu
+from xlab.scipy.linalg.systems import from_rows
 
 __all__ = ["eigh", "eigh_tridiagonal", "lu", "polar", "qr", "qr_multiply", "svd"]
 
@@ -63,7 +65,7 @@ def eigh(
         raise NotImplementedError(
             "Only the eigvals=None case of eigh is implemented: take those you need from the results."
         )
-    w, v = _eigh(a, bool(lower))
+    w, v = _eigh(from_rows(a), bool(lower))
     return w if eigvals_only else (w, v)
 
 
@@ -77,11 +79,11 @@ def eigh_tridiagonal(
     tol: float | None = None,
     key: Array | None = None,
 ) -> Array | tuple[Array, Array]:
-    """Rising eigenvalues and eigenvectors of a symmetric tridiagonal matrix.
+    """Rising eigenvalues and eigenvectors of a Hermitian tridiagonal matrix.
 
     Args:
         d: the diagonal.
-        e: the elements beside it, one less.
+        e: the elements above it, one less; those below are their conjugates.
         eigvals_only: whether to return the eigenvalues alone.
         select: "a" for all, "i" for those whose places are in `select_range`, both ends included.
         select_range: see `select`.
@@ -94,15 +96,15 @@ def eigh_tridiagonal(
         >>> print(sl.eigh_tridiagonal(np.float32([2, 2]), np.float32([1]), eigvals_only=True))
         [1. 3.]
     """
-    d, e = map(as_array, check("eigh_tridiagonal", d, e))
+    d, e = map(as_array, check("eigh_tridiagonal", from_rows(d), from_rows(e)))
     if d.dtype != e.dtype:
         raise TypeError(
             f"diagonal and off-diagonal values must have same dtype, got {d.dtype} and {e.dtype}"
         )
-    if d.dtype not in (np.float32, np.float64):
+    if d.dtype not in (np.float32, np.float64, np.complex64, np.complex128):
         raise TypeError(
-            f"Only float32 and float64 inputs are supported as inputs to eigh_tridiagonal, got {d.dtype} and "
-            f"{e.dtype}"
+            f"Only float32 and float64 inputs, and complex ones of them, are supported as inputs to eigh_tridiagonal, "
+            f"got {d.dtype} and {e.dtype}"
         )
     if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):
         raise TypeError(
@@ -134,8 +136,8 @@ def _tridiagonal(d, e):
         lax.eq(i, j), lax.broadcast_in_dim(d, (n, n), (0,)), lax.full((n, n), 0, d.dtype)
     )
     if n > 1:
-        # Row i + 1 holds e[i] left of the diagonal; only that triangle is read.
-        shifted = lax.pad(e, d.dtype.type(0), ((1, 0, 0),))
+        # Row i + 1 holds the conjugate of e[i] left of the diagonal; only that triangle is read.
+        shifted = lax.pad(conjugate(e), d.dtype.type(0), ((1, 0, 0),))
         full = lax.select(
             lax.eq(i, lax.add(j, np.int32(1))), lax.broadcast_in_dim(shifted, (n, n), (0,)), full
         )
@@ -181,7 +183,7 @@ def lu(
         [[4. 4.]
          [0. 1.]]
     """
-    return _lu(a, bool(permute_l))
+    return _lu(from_rows(a), bool(permute_l))
 
 
 @jit_when_eager(static=("mode", "pivoting"))
@@ -218,7 +220,7 @@ def qr(
         raise ValueError(
             f"Unsupported QR decomposition mode '{mode}': expected 'full', 'economic' or 'r'"
         )
-    return _qr(a, mode, bool(pivoting))
+    return _qr(from_rows(a), mode, bool(pivoting))
 
 
 @jit_when_eager(static=("mode", "pivoting", "conjugate"))
@@ -269,7 +271,7 @@ def qr_multiply(
     """
     if mode not in ("right", "left"):
         raise ValueError(f"mode must be 'right' or 'left', got {mode!r}")
-    return _qr_multiply(a, c, mode, bool(pivoting), bool(conjugate))
+    return _qr_multiply(from_rows(a), from_rows(c), mode, bool(pivoting), bool(conjugate))
 
 
 @jit_when_eager(static=("full_matrices", "compute_uv", "driver"))
@@ -304,7 +306,7 @@ def svd(
         >>> print(sl.svd(np.float32([[0, 2], [1, 0]]), compute_uv=False))
         [2. 1.]
     """
-    return _svd(a, bool(full_matrices), bool(compute_uv), lapack_driver)
+    return _svd(from_rows(a), bool(full_matrices), bool(compute_uv), lapack_driver)
 
 
 def polar(
@@ -330,7 +332,7 @@ def polar(
         >>> np.allclose(p, np.diag([1, 2]), atol=1e-4)
         True
     """
-    (a,) = promoted_inexact("polar", a)
+    (a,) = promoted_inexact("polar", from_rows(a))
     a = as_array(a)
     if a.ndim < 2:
         raise ValueError("The input `a` must be at least a 2-D array.")
