@@ -51,7 +51,7 @@ SAMPLES = [
     Sample("there_and_back", there_and_back, [X[:32]], ("eager",), tol=1e-4),
     *(Sample(f"detrend_{name}", of("detrend", **options), [PAIR], ("eager",), tol=1e-4) for name, options in {
         "line": {}, "columns": {"axis": 0}, "mean": {"type": "constant"}, "lines": {"bp": [10, 21]}}.items()),
-    Sample("detrend_slopes", of("detrend"), [floats(7)], ("grad", "vmap"), tol=1e-4), Sample("detrend_ints", of("detrend"), [np.arange(6)], ("eager",), tol=1e-4),
+    Sample("detrend_slopes", of("detrend"), [floats(7)], ("grad", "vmap"), tol=1e-4), Sample("detrend_ints", of("detrend"), [np.arange(6)], ("eager",), tol=1e-4), Sample("detrend_list", of("detrend"), [[1, 2, 4.0]], ("eager",), tol=1e-4),
     Sample("detrend_x64", of("detrend", bp=3), [floats(7).astype(float)], ("eager",), x64=True),
     Sample("welch_x64", of("welch", **S), [Y.astype(float)], ("eager",), x64=True),
     *(Sample(f"welch_wrong_{key}", of("welch", **{**S, key: value}), [X], error="ValueError") for key, value in {

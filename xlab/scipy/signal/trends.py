@@ -49,6 +49,8 @@ def detrend(
         raise NotImplementedError(
             f"detrend: arrays are never overwritten, leave out overwrite_data={overwrite_data!r}"
         )
+    if isinstance(data, (list, tuple)):  # as SciPy
+        data = jnp.asarray(data)
     (data,) = promoted_inexact("detrend", data)
     data = as_array(data)
     if type in ("constant", "c"):
