@@ -141,6 +141,27 @@ def test_one_meeting_that_a_process_left_late_does_not_move_its_clock(reports):
     assert abs(info.clock_offset_us - alike.clock_offset_us) < 10_000
 
 
+def test_who_is_kept_from_leaving_every_time_is_within_the_error(reports):
+    """Process 1 comes last to each meeting, and a busy machine lets it go some milliseconds later than the other."""
+    base = reports[0].processes.members[0].begun_us
+    kept = (3000.0, 3500.0, 3600.0, 3900.0, 4000.0)
+    sides = []
+    for k, report in enumerate(reports):
+        (sums,) = report.processes.attendance
+        times = tuple(
+            tuple(
+                (p, d, 1e5 * n + 50_000 * k, 1e5 * n + 50_000 + k * late)
+                for p, d, *_ in sums.times[n]
+            )
+            for n, late in enumerate(kept)
+        )
+        part = report.processes.replace(attendance=(sums.replace(times=times),))
+        sides.append(with_info(report.replace(processes=part), begun_us=base))
+    sides[1] = with_info(sides[1], host="elsewhere")
+    info = observe.merge(sides).processes.members[1]
+    assert abs(info.clock_offset_us) <= info.clock_error_us < 5000
+
+
 def test_a_clock_that_nothing_tells_of_is_said(reports):
     bare = [r.replace(processes=r.processes.replace(attendance=())) for r in reports]
     other = with_info(bare[1], host="elsewhere")
