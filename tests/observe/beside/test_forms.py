@@ -78,7 +78,7 @@ def test_pages_say_it_once(seen):
 def test_of_nothing_it_is_said_too(seen):
     e = seen["empty"]
     assert e["transfers"] == [f"{TRACED}\nnothing recorded", f"{TRACED}\n()"]
-    assert e["findings"] == f"{TRACED}\nnothing recorded"
+    assert e["findings"] == f"{TRACED}\nno findings"
     assert e["ours"] == ["", "no findings"]
 
 

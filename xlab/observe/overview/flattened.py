@@ -249,9 +249,8 @@ class _Flattener:
         segments = info.segments
         path = at.path
         own = True
-        if (
-            not at.segments
-        ):  # what called the program is no part of it; JAX names the frames of its functions alone
+        if not at.segments:
+            # What called the program is no part of it; JAX's equations have no trace around theirs.
             frames = segments if self.stages.made_by else segments[1:]
             path = tuple(f for s in frames for f in s)
         elif _begins_with(segments, at.segments):
