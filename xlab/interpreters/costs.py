@@ -124,8 +124,8 @@ def host(avals_in, avals_out, **_):
 
 
 def reduction(avals_in, avals_out, **_):
-    """The rule of a reduction: every element but the first of each group is combined once."""
-    return Cost(avals_in[0].size - avals_out[0].size, unit="reduction")
+    """The rule of a reduction: every element but the first of each group is combined once; a group without elements has nothing to combine."""
+    return Cost(max(0, avals_in[0].size - avals_out[0].size), unit="reduction")
 
 
 def per_element(

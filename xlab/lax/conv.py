@@ -5,6 +5,7 @@ The ways to say which dimension is which, and the functions users call, stand in
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -571,11 +572,12 @@ batching.primitive_batchers[conv_general_dilated_p] = _conv_batch
 mlir.register_text_lowering(conv_general_dilated_p, _conv_lowering)
 
 
-def _cost(avals_in, avals_out, *, dimension_numbers, **_):
-    # Each element of the result is a sum of products with one filter.
+def _cost(avals_in, avals_out, *, dimension_numbers, lhs_dilation, **_):
+    # Each element of the result is a sum of products with one filter; those with what stands between dilated elements are none.
     filters = avals_in[1]
     features = filters.shape[dimension_numbers.rhs_spec[0]]
-    return costs.Cost(2 * avals_out[0].size * (filters.size // max(1, features)), unit="matrix")
+    products = avals_out[0].size * (filters.size // max(1, features))
+    return costs.Cost(2 * (products // math.prod(lhs_dilation)), unit="matrix")
 
 
 costs.register(_cost, conv_general_dilated_p)

@@ -155,6 +155,22 @@ def section_empty():
     }  # fmt: skip
 
 
+def section_calls():
+    """Which of the user's functions called which, from the frames that JAX keeps of an equation."""
+
+    def layer(w, x):
+        return jnp.tanh(x @ w)
+
+    def update(ws, x):
+        return jax.tree.map(lambda w: w - layer(w, x).sum(), ws)
+
+    def step(ws, x):
+        return update(ws, x)
+
+    tree = observe.cost(jax.jit(step), [np.eye(3, dtype=np.float32)] * 4, Q).tree
+    return [(c.label, depth) for c, depth in tree.walk()]
+
+
 def section_kept():
     """Records of what JAX compiled, in the report of one call and of the next: those that the first report made."""
     calls = JaxFunction(jax.jit(lambda x: jnp.cos(x).sum()))

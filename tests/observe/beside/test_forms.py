@@ -75,10 +75,14 @@ def test_pages_say_it_once(seen):
     assert seen["pages"] == {name: [True, 0] for name in ("memory", "cost", "trace", "timeline", "diff", "program", "ladder")}  # fmt: skip
 
 
+def test_the_tree_of_calls_is_the_users(seen):
+    assert seen["calls"] == [["step", 0], ["update", 1], ["a lambda ×4", 2], ["layer", 3]]
+
+
 def test_of_nothing_it_is_said_too(seen):
     e = seen["empty"]
     assert e["transfers"] == [f"{TRACED}\nnothing recorded", f"{TRACED}\n()"]
-    assert e["findings"] == f"{TRACED}\nnothing recorded"
+    assert e["findings"] == f"{TRACED}\nno findings"
     assert e["ours"] == ["", "no findings"]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 import xlab
 import xlab.numpy as jnp
-from xlab import lax, observe
+from xlab import P, lax, observe
+from xlab.sharding import AxisType
 
 X, W = np.ones((4, 8), np.float32), np.ones((8, 8), np.float32)
 
@@ -145,3 +146,52 @@ def test_a_derivative_that_makes_many_equations_is_one_call():
     params = {k: np.ones(8, np.float32) for k in ("scale", "shift", "mean", *"abcdefgh")}
     shown_ = shown(tree(train, params, X))
     assert ("train", 0) in shown_ and ("normed", 1) in shown_
+
+
+def test_a_function_that_maps_over_leaves_is_called_once():
+    def update(params, grads):
+        return xlab.tree.map(lambda w, g: w - 0.1 * g, params, grads)
+
+    def squares(params, x):
+        return sum(jnp.sum(x @ w) for w in params)
+
+    def step(params, x):
+        return update(params, xlab.grad(squares)(params, x))
+
+    assert shown(tree(xlab.jit(step), [W] * 5, X)) == [
+        ("step", 0), ("squares", 1), ("update", 1), ("a lambda ×5", 2),
+    ]  # fmt: skip
+
+    def halved(params):
+        return xlab.tree.map(lambda w: w / 2, params)
+
+    assert shown(tree(halved, [W] * 5)) == [("halved", 0), ("a lambda ×5", 1)]
+
+    def by_leaf(w):
+        return xlab.tree.map(lambda w: jnp.tanh(w) / 2, w)
+
+    def mapped(params):
+        return xlab.tree.map(by_leaf, params)
+
+    assert shown(tree(mapped, [W] * 5))[0] == ("mapped", 0)
+
+
+def test_what_called_the_program_is_no_part_of_it():
+    mesh = xlab.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+
+    def shifted(x):
+        return lax.ppermute(attention(x, x.T), "data", [(n, (n + 1) % 8) for n in range(8)])
+
+    def chain(x):
+        return lax.scan(lambda c, _: (jnp.tanh(c), c), x, length=3)[1]
+
+    def caller():
+        over = xlab.shard_map(shifted, mesh=mesh, in_specs=P("data"), out_specs=P("data"))
+        yield xlab.jit(over), np.ones((8, 1), np.float32)
+        yield xlab.jit(xlab.vmap(chain, out_axes=1)), X
+
+    trees = [shown(tree(f, x)) for f, x in caller()]
+    assert trees == [
+        [("shifted", 0), ("attention", 1)],
+        [("chain", 0), ("a lambda ×3", 1)],
+    ]

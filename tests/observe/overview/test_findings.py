@@ -162,6 +162,34 @@ def test_a_change_that_was_compiled_is_run_where_that_is_asked_for(put):
     assert quiet.measured_us == () and quiet.proof == found.proof and "measured" not in text(quiet)
 
 
+def test_the_text_of_findings_has_what_the_findings_themselves_show(put):
+    nothing = observe.findings(lambda x: x + 1, X)
+    assert text(nothing) == repr(nothing) == "no findings"
+
+    def rows(x):
+        return xlab.lax.psum(xlab.lax.all_gather(x, "data").sum(), "data")
+
+    mesh = put(BIG, "data").sharding.mesh
+    f = xlab.jit(xlab.shard_map(rows, mesh=mesh, in_specs=xlab.P("data"), out_specs=xlab.P()))
+    found = observe.findings(f, put(BIG, "data"))
+    assert found.collectives and repr(found).split("\n")[-1] == text(found).split("\n")[-1]
+    one = observe.findings(lambda x, scale: x * 2, X, X)
+    assert text(one) == repr(one)
+
+
+def test_what_goes_through_the_host_once_is_said_to_go_once():
+    def printed(x):
+        xlab.debug.print("{}", x.sum())
+        return xlab.lax.fori_loop(0, 3, twice, x)
+
+    def twice(i, x):
+        xlab.debug.print("{}", i)
+        return x * 2
+
+    said = [f.text for f in observe.findings(printed, X)]
+    assert "calls Python once a step" in said[1] and "calls Python 3 times a step" in said[0]
+
+
 def test_what_a_run_takes_is_not_measured_where_it_would_do_something_or_might_not_end():
     def timed(f, *args):
         return warm_us(program_stages(xlab.jit(f), args))

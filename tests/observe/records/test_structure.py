@@ -117,7 +117,7 @@ def test_forward_and_backward_are_told_apart_by_a_word():
     shown = [t for t in text if t.endswith("ward")]
     assert shown[:2] == ["loss   forward", "tower ▸ block ×6   forward"]
     assert "tower ▸ block ×6   backward" in shown
-    assert [t for t in text if t.startswith("update ×")] == ["update ×38 ▸ a lambda"]
+    assert [t for t in text if t.startswith("update ▸")] == ["update ▸ a lambda ×38"]
     assert [t for t in text if "more like" in t] == [
         "5 more like these 81 equations",
         "5 more like these 91 equations",

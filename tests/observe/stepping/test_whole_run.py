@@ -136,3 +136,62 @@ def test_a_nan_that_an_argument_came_with_is_made_by_no_equation():
     assert path.words == ("passed on 1 NaN", "passed on 8 NaNs")
     words = observe.text(path)
     assert "from `bias`, which came with it" in words and "the first NaN" not in words
+
+
+def test_of_two_results_the_one_with_the_earlier_nan_is_told():
+    def f(x):
+        a = jnp.log(x - 5)
+        b = jnp.sqrt(x - 7)
+        return {"b": b, "a": a}
+
+    path = observe.nan_path(f, np.float32(1))
+    assert primitives(path) == ["log"] and path.result == "`a`"
+
+
+def test_of_rows_the_first_that_has_one_is_told():
+    def f(x):
+        def turn(c, t):
+            c = c - 1
+            return c, jnp.log(c) * x
+
+        return lax.scan(turn, jnp.float32(3), jnp.arange(6))[1]
+
+    path = observe.nan_path(f, np.float32(1))
+    assert primitives(path)[-1] == "scan" and path.words[-1] == "gave 3 NaNs, made inside"
+    assert path.maker == 0 and path.steps[0].path == ("scan 4/6",) and "log" in path.steps[0].text
+
+    def passes_one_on_later(x):
+        def turn(c, t):
+            c = c - 1
+            return jnp.where(t < 4, c, c * jnp.nan), jnp.log(c) * x
+
+        return lax.scan(turn, jnp.float32(3), jnp.arange(6))
+
+    path = observe.nan_path(passes_one_on_later, np.float32(1))
+    assert path.steps[path.maker].path == ("scan 4/6",) and "log" in path.steps[path.maker].text
+
+
+def test_one_made_inside_is_not_blamed_on_the_loop_around_it():
+    def f(x):
+        return lax.fori_loop(0, 3, lambda i, c: jnp.where(i > 1, jnp.nan, c), x)
+
+    path = observe.nan_path(f, np.float32(1))
+    assert path.maker == -1 or "while" not in path.steps[path.maker].text
+    assert path.words[-1] == "gave 1 NaN, made inside"
+
+
+def test_a_long_path_has_its_beginning_and_its_end():
+    def f(x):
+        def turn(c, t):
+            return jnp.sqrt(c - 1) + jnp.where(t == 5, -10.0, 4.0), None
+
+        return lax.scan(turn, x, jnp.arange(60))[0]
+
+    path = observe.nan_path(f, np.float32(9))
+    assert "sqrt" in path.steps[path.maker].text and path.steps[path.maker].path == ("scan 7/60",)
+    assert path.total > len(path.steps) and path.words[-1] == "gave 1 NaN, made inside"
+    (gap,) = (w for w in path.words if "not shown" in w)
+    left = path.total - len(path.steps)
+    assert gap == f"passed on 1 NaN, after {left} equations that are not shown"
+    assert f"along {path.total} equations" in observe.text(path)
+    assert Record.from_json(path.to_json()).to_json() == path.to_json()

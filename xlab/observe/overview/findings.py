@@ -23,7 +23,7 @@ from xlab.observe.records.finding import (
     pattern_text,
     surprise_text,
 )
-from xlab.observe.records.text import OneProgram, signed
+from xlab.observe.records.text import OneProgram, Options, add_form, signed, text
 from xlab.observe.sharding.transfers import TRIES
 from xlab.observe.sharding.transfers import transfers as _transfers
 
@@ -60,10 +60,20 @@ class Findings(OneProgram):
         >>> Findings([Finding("unused argument", "`s` is given and not used")]), Findings()
         (unused argument: `s` is given and not used, no findings)
         """
-        lines = [finding_line(f) for f in self] or ["no findings"]
-        lines += [f"known: {pattern_text(p)}" for p in self.patterns]
-        lines += [surprise_text(self.collectives, self.surprises)] * bool(self.collectives)
-        return signed("\n".join(lines), self)
+        return signed(self._with([finding_line(f) for f in self]), self)
+
+    def _with(self, lines: Sequence[str]) -> str:
+        """Lines of the findings, and of what is no finding."""
+        known = [f"known: {pattern_text(p)}" for p in self.patterns]
+        known += [surprise_text(self.collectives, self.surprises)] * bool(self.collectives)
+        return "\n".join([*(lines or ["no findings"]), *known])
+
+
+def _text(found: Findings, o: Options) -> str:
+    return found._with([text(f, times=o.times, limit=o.limit) for f in found])
+
+
+add_form(Findings, _text)
 
 
 def findings(

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from xlab.core import dtypes
 from xlab.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, open_jaxpr
-from xlab.core.source_info import is_internal
+from xlab.core.source_info import is_internal, is_library
 from xlab.interpreters.communication import collective_rules
 from xlab.interpreters.control_flow import BranchFlow, CallFlow, LoopFlow, flow_of
 from xlab.interpreters.costs import FREE, Cost, bytes_of, cost_of, cost_rules
@@ -250,9 +250,10 @@ class _Flattener:
         path = at.path
         own = True
         if not at.segments:
-            frames = segments[1:] if len(segments) > 1 else segments
+            # What called the program is no part of it; JAX's equations have no trace around theirs.
+            frames = segments if self.stages.made_by else segments[1:]
             path = tuple(f for s in frames for f in s)
-        elif segments[: len(at.segments)] == at.segments:
+        elif _begins_with(segments, at.segments):
             path = (*at.path, *(f for s in segments[len(at.segments) :] for f in s))
         elif (
             at.theirs and segments and segments[-1]
@@ -331,6 +332,15 @@ class _Flattener:
         values |= {v: self.value(v.aval, None, at.local, True) for v in jaxpr.constvars}
         for result in self.program(jaxpr, values, at):
             result.boundary = True
+
+
+def _begins_with(segments: tuple, around: tuple) -> bool:
+    """Whether an equation's frames begin with those around its program, where frames of libraries may be left out of the outermost."""
+    known = segments[: len(around)]
+    if known == around or not known:
+        return known == around
+    mine = lambda frames: [f for f in frames if not is_library(f[0].co_filename)]
+    return known[1:] == around[1:] and mine(known[0]) == mine(around[0])
 
 
 def _flat(eqn: JaxprEqn, number: int, here: _Place, cost: Cost, ways: int) -> FlatEquation:

@@ -14,7 +14,8 @@ class NanPath(Record):
 
     `maker` is the place in `steps` of the first whose result has a NaN that no operand has; those before it made what it could not take: an infinity,
     a zero; -1 where none did, as an argument came with the NaN. `origin` names the arguments and constants the path begins at.
-    `made_by` says who traced and compiled the program, and who stepped, where that was not this package alone.
+    `made_by` says who traced and compiled the program, and who stepped, where that was not this package alone. `total` is how many equations the path has
+    where `steps` leaves some out; the words of the one behind a gap say how many.
     """
 
     function: str
@@ -24,6 +25,7 @@ class NanPath(Record):
     origin: str = ""
     result: str = ""
     made_by: str = ""
+    total: int = 0
 
 
 @record_type
@@ -52,7 +54,7 @@ def _nan_path(p: NanPath, o: Options) -> str:
     if not p.steps:
         return f"{p.function}: no NaN" + (f"; {p.origin}" if p.origin else "")
     lines = [
-        f"{p.function}: {p.result} has a NaN, along {plural(len(p.steps), 'equation')} from {p.origin or 'a constant'}"
+        f"{p.function}: {p.result} has a NaN, along {plural(p.total or len(p.steps), 'equation')} from {p.origin or 'a constant'}"
         + (", which came with it" if p.origin and p.maker < 0 else "")
     ]
     for n, (step, words) in enumerate(zip(p.steps, p.words)):

@@ -54,14 +54,14 @@ def indented(words: str) -> str:
 
 
 def _unsigned(record: Any, options: Options) -> str:
-    if isinstance(record, tuple):
+    form = _forms.get(type(record))
+    if form is None and isinstance(record, tuple):
         if not record:
             return "nothing recorded"
         table = _tables.get(type(record[0]))
         if table is not None:
             return table(record, options)
         return "\n".join(text(x, times=options.times, limit=options.limit) for x in record)
-    form = _forms.get(type(record))
     if form is None and isinstance(record, Record):
         return fields_text(record)
     if form is None:

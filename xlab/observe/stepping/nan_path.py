@@ -9,7 +9,7 @@ import numpy as np
 
 from xlab.core.array import KeyArray
 from xlab.core.jaxpr import Literal, Var
-from xlab.interpreters.control_flow import flow_of
+from xlab.interpreters.control_flow import LoopFlow, flow_of
 from xlab.observe.records import Step
 from xlab.observe.records.nan_path import NanPath
 from xlab.observe.records.stepper import writes_nan
@@ -19,15 +19,21 @@ from xlab.observe.stepping.machine import Executed
 from xlab.observe.stepping.stepper import Stepper
 
 LONGEST = 64
-"""Equations of a path."""
+"""Equations of a path that are kept: of a longer one its beginning, those around the one that made the NaN, and its end."""
+
+_BEGIN, _AROUND, _END = 8, 20, 16
 
 
 class Made(NamedTuple):
-    """A step of which a result has a NaN or an infinity: where it stands, and what it did."""
+    """A step of which a result has a NaN or an infinity: where it stands, and what it did.
+
+    `since` is the latest step before it that is no deeper: what is between them is in its programs.
+    """
 
     at: int
     done: Executed
     step: Step
+    since: int
 
 
 def nan_path(fun: Any, *args: Any, **kwargs: Any) -> NanPath:
@@ -50,79 +56,126 @@ def path_in(stepper: Stepper) -> NanPath:
     stepper.goto(0)
     made: list[Made] = []
     by_value: dict[int, int] = {}
+    latest: dict[int, int] = {}
     while not stepper.finished:
         done = stepper._advance(stepper.into)
         if done is None:
             break
+        depth = len(done.path)
+        since = max((at for d, at in latest.items() if d <= depth), default=-1)
+        latest[depth] = stepper.index - 1
         if any(map(_odd, done.outputs)):
             step = stepper._record_of(done)
             assert step is not None
             by_value.update((id(x), len(made)) for x in done.outputs)
-            made.append(Made(step.index, done, step))
+            made.append(Made(step.index, done, step, since))
     name = stepper.stages.name
-    # One that the program writes and nothing takes, for a case that did not come, is nobody's fault.
-    end = next(
-        (
-            n
-            for n in reversed(range(len(made)))
-            if any(map(_nan, made[n].done.outputs)) and not writes_nan(made[n].step)
-        ),
-        -1,
-    )
-    if end < 0:
+    ends = _ends(stepper, made)
+    if not ends:
         infinite = sum(any(map(_infinite, m.done.outputs)) for m in made)
         said = f"{plural(infinite, 'equation')} gave infinities" if infinite else ""
         return NanPath(name, origin=said, made_by=stepper.made_by)
-    # The result that has it; of a program that lost its NaN on the way, the latest that had one.
-    found = [made[end]]
-    origin = ""
-    while len(found) < LONGEST:
-        here = found[-1]
-        inside = _inside(made, here)
-        if inside is not None:
-            found.append(inside)
-            continue
-        blamed, origin = _blamed(stepper, here, by_value, made)
-        if blamed is None:
-            break
-        found.append(blamed)
-    found.reverse()
-    steps = list(found)
-    maker = next(
-        (
-            n
-            for n, m in enumerate(steps)
-            if any(map(_nan, m.done.outputs)) and not any(map(_nan, m.done.inputs))
-        ),
-        0 if writes_nan(steps[0].step) else -1,  # an argument came with it
-    )
+    numbers, origin = _first(stepper, ends, by_value, made)
+    steps = [made[n] for n in numbers]
+    maker = next(n for n, m in enumerate(steps) if any(map(_nan, m.done.outputs)))
+    given = any(map(_nan, steps[maker].done.inputs)) and not writes_nan(steps[maker].step)
+    maker = -1 if given else maker  # an argument came with it
     outs = steps[-1].step.outputs
     result = next((v.note or v.name for v in outs if v.nans), "")
+    kept = _kept(len(steps), max(maker, 0))
+    words = [_words(steps[n], n == maker) for n in kept]
+    for i, (n, before) in enumerate(zip(kept[1:], kept), 1):
+        if n > before + 1:
+            words[i] += f", after {plural(n - before - 1, 'equation')} that are not shown"
     return NanPath(
         name,
-        tuple(m.step for m in steps),
-        tuple(_words(m, n == maker) for n, m in enumerate(steps)),
-        maker,
+        tuple(steps[n].step for n in kept),
+        tuple(words),
+        kept.index(maker) if maker >= 0 else -1,
         origin,
         f"`{result}`",
         stepper.made_by,
+        len(steps) if len(kept) < len(steps) else 0,
     )
 
 
-def _inside(made: Sequence[Made], here: Made) -> Made | None:
-    """Of the equation of a program that was walked through: the latest equation in it that made the like of its result."""
+def _kept(count: int, maker: int) -> list[int]:
+    """Which steps of a path are shown."""
+    if count <= LONGEST:
+        return list(range(count))
+    around = range(maker - _AROUND, maker + _AROUND)
+    return sorted({*range(_BEGIN), *around, *range(count - _END, count)} & {*range(count)})
+
+
+def _ends(stepper: Stepper, made: Sequence[Made]) -> list[int]:
+    """The steps that made the program's results which have a NaN; of a program that lost its NaN on the way, the latest that had one."""
+    # One that the program writes and nothing takes, for a case that did not come, is nobody's fault.
+    found = [
+        n for n, m in enumerate(made) if any(map(_nan, m.done.outputs)) and not writes_nan(m.step)
+    ]
+    results = {v for v in stepper.stages.closed.jaxpr.outvars if isinstance(v, Var)}
+    gave = lambda m: any(
+        v in results and _nan(x) for v, x in zip(m.done.eqn.outvars, m.done.outputs)
+    )
+    return [n for n in found if not made[n].done.path and gave(made[n])] or found[-1:]
+
+
+def _first(
+    stepper: Stepper, ends: Sequence[int], by_value: dict[int, int], made: Sequence[Made]
+) -> tuple[list[int], str]:
+    """Of all ways from results back to their causes the one with the earliest NaN, in the order its steps ran, and what it begins at."""
+    before: dict[int, tuple[list[int], str]] = {}
+    todo = list(ends)
+    while todo:
+        n = todo.pop()
+        if n not in before:
+            inside = _inside(made, n)
+            before[n] = (inside, "") if inside else _blamed(stepper, made[n], by_value, made)
+            todo.extend(before[n][0])
+    earliest: dict[int, int] = {}
+    for n in sorted(before):  # causes stand before what they cause
+        causes = [earliest[c] for c in before[n][0] if any(map(_nan, made[c].done.outputs))]
+        earliest[n] = min(causes, default=n)
+    way = [min(ends, key=lambda n: (earliest[n], n))]
+    while before[way[-1]][0]:
+        way.append(min(before[way[-1]][0], key=lambda n: (earliest[n], -n)))
+    return way[::-1], before[way[-1]][1]
+
+
+def _inside(made: Sequence[Made], number: int) -> list[int]:
+    """Of the equation of a program that was walked through: the steps in it that made the like of its results.
+
+    A result that is passed from iteration to iteration is made by the last; one that has a row of each, by the first whose row has it.
+    """
+    here = made[number]
+    if not _leaves(here):
+        return []
     depth = len(here.done.path)
     odd = _nan if any(map(_nan, here.done.outputs)) else _odd
-    for m in reversed(made):
-        if m.at >= here.at:
+    within = [n for n in range(number) if made[n].at > here.since]
+    flow = flow_of(here.done.eqn)
+    rows = flow.num_carry if isinstance(flow, LoopFlow) else len(here.done.outputs)
+    found = []
+    for k, result in enumerate(here.done.outputs):
+        if not odd(result):
             continue
-        if len(m.done.path) <= depth or m.done.path[:depth] != here.done.path:
-            return None
-        if not _leaves(here):
-            return None
-        if any(map(odd, m.done.outputs)):
-            return m
-    return None
+        makers = (
+            n for n in (within if k >= rows else reversed(within)) if _gives(made[n], depth, k, odd)
+        )
+        found.extend([*makers][:1])
+    if found:
+        return list(dict.fromkeys(found))
+    return [n for n in within if any(map(odd, made[n].done.outputs))][-1:]
+
+
+def _gives(m: Made, depth: int, k: int, odd: Any) -> bool:
+    """Whether a step makes the k-th result of the program it is in, where that stands so deep, with the like in it."""
+    outs = m.done.jaxpr.outvars
+    return (
+        len(m.done.path) == depth + 1
+        and k < len(outs)
+        and any(v is outs[k] and odd(x) for v, x in zip(m.done.eqn.outvars, m.done.outputs))
+    )
 
 
 def _leaves(here: Made) -> bool:
@@ -132,7 +185,7 @@ def _leaves(here: Made) -> bool:
 
 def _blamed(
     stepper: Stepper, here: Made, by_value: dict[int, int], made: Sequence[Made]
-) -> tuple[Made | None, str]:
+) -> tuple[list[int], str]:
     """The step that made the operand which is to blame, or what the operand is where no step made it."""
     eqn, inputs = here.done.eqn, here.done.inputs
     for test in (_nan, _infinite):
@@ -143,12 +196,12 @@ def _blamed(
             if n is None and isinstance(atom, Var):
                 n = _carried(made, here, test)
             if n is not None and made[n].at < here.at:
-                return made[n], ""
-            return None, _called(stepper, here, atom)
+                return [n], ""
+            return [], _called(stepper, here, atom)
         if any(map(_nan, inputs)):
             break
     named = [_called(stepper, here, a) for a in eqn.invars if not isinstance(a, Literal)]
-    return None, " and ".join(dict.fromkeys(named))
+    return [], " and ".join(dict.fromkeys(named))
 
 
 def _carried(made: Sequence[Made], here: Made, test: Any) -> int | None:

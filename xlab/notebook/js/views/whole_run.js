@@ -15,7 +15,7 @@ export function nanPathNode(found, go, shown) {
   const steps = found.steps || [];
   if (!steps.length) return h("p", { class: "xl-dim" }, `no NaN in this run${found.origin ? `; ${found.origin}, and an infinity is no NaN` : ""}`);
   return h("div", { class: "xl-nan-path" },
-    h("p", {}, h("b", {}, "who made the first NaN"), `   ${found.result} has it, from ${found.origin || "a constant"}${found.origin && (found.maker ?? -1) < 0 ? ", which came with it," : ""} along ${steps.length} equation${steps.length > 1 ? "s" : ""}`),
+    h("p", {}, h("b", {}, "who made the first NaN"), `   ${found.result} has it, from ${found.origin || "a constant"}${found.origin && (found.maker ?? -1) < 0 ? ", which came with it," : ""} along ${found.total || steps.length} equation${steps.length > 1 ? "s" : ""}`),
     steps.map((s, n) => h("div", { role: "button", tabindex: "0", class: n === (found.maker ?? -1) ? "xl-nan-maker" : "", click: () => go(s.index || 0) },
       h("small", {}, `step ${(s.index || 0) + 1}`), h("code", {}, words(s)), h("span", {}, found.words[n]), s.path?.length ? h("small", {}, s.path.join(" ▸ ")) : null,
       s.source ? h("small", {}, `line ${s.source.line}`) : null, n === (found.maker ?? -1) ? h("b", {}, "◀ the first NaN") : null)));

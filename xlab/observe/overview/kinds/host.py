@@ -33,7 +33,8 @@ def host_transfers(at: Inspection) -> Iterable[Finding]:
             continue
         often = 1 if place.times is None else place.times
         nbytes = often * (bytes_of([v.aval for v in eqn.invars]) + bytes_of([v.aval for v in eqn.outvars]))  # fmt: skip
-        times = "each round of a loop" if place.times is None else f"{often:,} times a step"
+        step = "once a step" if often == 1 else f"{often:,} times a step"
+        times = "each round of a loop" if place.times is None else step
         found = at.finding(
             "host transfer",
             f"{name} calls Python {times}, with {size_text(nbytes)} to or from the host",
