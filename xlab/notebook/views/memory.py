@@ -28,6 +28,7 @@ PARTS = (
     ("arguments", "arguments"),
     ("outputs", "outputs"),
     ("temporaries", "temporaries"),
+    ("constants", "constants"),
     ("code", "generated code"),
 )
 MOST_BUFFERS = 40
@@ -67,6 +68,7 @@ def memory_node(
             ("total", "in all"),
             ("peak", "peak"),
         )
+        if n != "constants" or m.constants
     ]
     parts: list[Any] = [
         h(

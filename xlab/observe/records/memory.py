@@ -33,13 +33,24 @@ class Memory(Record):
     made_by: str = ""
 
     @property
+    def constants(self) -> int:
+        """Bytes of values that came with the program: arrays that it captured, and what the compiler computed.
+
+        >>> Memory(buffers=(Buffer("w", 64, "constant"), Buffer("x", 32, "argument"))).constants
+        64
+        """
+        places = {(b.allocation, b.offset, b.name if b.allocation < 0 else ""): b.size for b in self.buffers if b.kind == "constant"}  # fmt: skip
+        return sum(places.values())
+
+    @property
     def total(self) -> int:
-        """Bytes that a device gives to a call: arguments, outputs and temporaries, what two of them share once, and the code.
+        """Bytes that a device gives to a call: arguments, outputs and temporaries, what two of them share once, constants and the code.
 
         >>> Memory(arguments=10, outputs=8, temporaries=4, aliased=8).total
         14
         """
-        return self.arguments + self.outputs + self.temporaries - self.aliased + self.code
+        parts = self.arguments + self.outputs + self.temporaries - self.aliased
+        return parts + self.constants + self.code
 
     def contradiction(self) -> str:
         """A buffer alive for longer than any program."""
@@ -64,6 +75,7 @@ def memory_text(m: Memory, o: Options) -> str:
         ("outputs", m.outputs),
         ("temporaries", m.temporaries),
         ("aliased", m.aliased),
+        *([("constants", m.constants)] if m.constants else []),
         ("code", m.code),
         ("in all", m.total),
         *([("peak", m.peak)] if m.peak else []),
