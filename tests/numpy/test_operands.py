@@ -136,3 +136,27 @@ def test_the_slope_of_an_extreme_of_weak_numbers_is_weak(name):
         assert xlab.grad(f)(x).weak_type and xlab.grad(xlab.jit(f))(x).weak_type
         assert not f(x).weak_type
     assert not xlab.grad(f)(np.float32([1, 2])).weak_type
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        jnp.add,
+        jnp.maximum,
+        jnp.arctan2,
+        jnp.less,
+        jnp.power,
+        jnp.logical_and,
+        xlab.jit(jnp.subtract),
+        jnp.ldexp,
+        lambda x, y: jnp.ones(8) * x,
+        lambda x, y: x + np.ones(8, np.float32),
+        lambda x, y: jnp.hypot(x, y),
+    ],
+)
+def test_shapes_of_other_ranks_that_do_not_fit_are_named_as_they_were_given(fun):
+    y = jnp.ones(8, int) if fun is jnp.ldexp else jnp.ones(8)
+    with pytest.raises(ValueError, match=r"Incompatible shapes for broadcasting: .*\(8,\)"):
+        fun(jnp.ones((8, 4)), y)
+    with pytest.raises(TypeError, match="got incompatible shapes for broadcasting"):
+        jnp.ones(2) + jnp.ones(3)
