@@ -160,3 +160,16 @@ def test_shapes_of_other_ranks_that_do_not_fit_are_named_as_they_were_given(fun)
         fun(jnp.ones((8, 4)), y)
     with pytest.raises(TypeError, match="got incompatible shapes for broadcasting"):
         jnp.ones(2) + jnp.ones(3)
+
+
+@pytest.mark.parametrize("options", [(1j,), (0, 1j), (0, 3, 1j), (jnp.complex64(2),)])
+def test_arange_counts_in_real_numbers(options):
+    with pytest.raises(ValueError, match="arange counts in real numbers, got .*j"):
+        jnp.arange(*options)
+    assert jnp.arange(2, dtype=complex).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("options", [(np.ones(2),), (0, np.ones(1))])
+def test_arange_takes_scalars(options):
+    with pytest.raises(ValueError, match=r"arange takes scalars, got shapes \[.*\(\d,\)\]"):
+        jnp.arange(*options)
