@@ -1,8 +1,10 @@
+import copy
 import sys
 
 import numpy as np
 import pytest
 
+import xlab
 from tests.backend import toys
 from xlab.backend import dispatch
 from xlab.config import config, disable_jit, enable_x64
@@ -86,3 +88,15 @@ def test_clearing_makes_functions_miss_again():
     dispatch.clear_native_caches()
     fn(x)
     assert len(misses) == 2
+
+
+def test_an_object_that_holds_compiled_functions_is_copied():
+    scale = 3.0
+
+    class Model:
+        def __init__(self):
+            self.step = xlab.jit(lambda x: x * scale)
+
+    model = Model()
+    for copied in (copy.deepcopy(model), copy.deepcopy({"held": model})["held"]):
+        assert copied.step(2.0) == 6.0

@@ -252,3 +252,10 @@ def test_threads_read_a_shard_at_once():
     raced = Raced(shard.device, shard._sharding, x.shape)
     raced._unread = x, 0
     assert raced.data.tolist() == [0, 1, 2] and raced.data is shard.data
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2", "int4", "uint4"])
+def test_narrow_integers_print_as_integers(dtype):
+    x = jnp.arange(2).astype(dtype)
+    assert repr(x) == f"Array([0, 1], dtype={dtype})" and str(x) == "[0 1]"
+    assert repr(x[1]) == f"Array(1, dtype={dtype})" and str(x[1]) == "1"

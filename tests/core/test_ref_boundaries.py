@@ -254,3 +254,23 @@ def test_references_and_custom_rules():
     with pytest.raises(ValueError, match="appeared at both a and b"):
         both(r, r)
     assert float(both(r, xlab.new_ref(2.0))) == 3
+
+
+# -- shard_map ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Explicit", "Auto"])
+def test_references_go_into_shard_map_by_parts(kind):
+    axis_types = (xlab.sharding.AxisType[kind],)
+    mesh = xlab.make_mesh((4,), ("i",), axis_types=axis_types)
+    lies = xlab.NamedSharding(mesh, xlab.P("i"))
+
+    def body(ref):
+        assert ref.shape == (2, 3)
+        ref[...] += xlab.lax.axis_index("i").astype(np.float32)
+
+    ref = new_ref(xlab.device_put(jnp.ones((8, 3)), lies))
+    rows = np.repeat(np.arange(4), 2)
+    for times, run in enumerate((lambda f: f, xlab.jit), 1):
+        run(xlab.shard_map(body, mesh=mesh, in_specs=xlab.P("i"), out_specs=None))(ref)
+        np.testing.assert_array_equal(ref[...][:, 0], 1 + times * rows)

@@ -136,3 +136,40 @@ def test_the_slope_of_an_extreme_of_weak_numbers_is_weak(name):
         assert xlab.grad(f)(x).weak_type and xlab.grad(xlab.jit(f))(x).weak_type
         assert not f(x).weak_type
     assert not xlab.grad(f)(np.float32([1, 2])).weak_type
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        jnp.add,
+        jnp.maximum,
+        jnp.arctan2,
+        jnp.less,
+        jnp.power,
+        jnp.logical_and,
+        xlab.jit(jnp.subtract),
+        jnp.ldexp,
+        lambda x, y: jnp.ones(8) * x,
+        lambda x, y: x + np.ones(8, np.float32),
+        lambda x, y: jnp.hypot(x, y),
+    ],
+)
+def test_shapes_of_other_ranks_that_do_not_fit_are_named_as_they_were_given(fun):
+    y = jnp.ones(8, int) if fun is jnp.ldexp else jnp.ones(8)
+    with pytest.raises(ValueError, match=r"Incompatible shapes for broadcasting: .*\(8,\)"):
+        fun(jnp.ones((8, 4)), y)
+    with pytest.raises(TypeError, match="got incompatible shapes for broadcasting"):
+        jnp.ones(2) + jnp.ones(3)
+
+
+@pytest.mark.parametrize("options", [(1j,), (0, 1j), (0, 3, 1j), (jnp.complex64(2),)])
+def test_arange_counts_in_real_numbers(options):
+    with pytest.raises(ValueError, match="arange counts in real numbers, got .*j"):
+        jnp.arange(*options)
+    assert jnp.arange(2, dtype=complex).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("options", [(np.ones(2),), (0, np.ones(1))])
+def test_arange_takes_scalars(options):
+    with pytest.raises(ValueError, match=r"arange takes scalars, got shapes \[.*\(\d,\)\]"):
+        jnp.arange(*options)

@@ -441,3 +441,31 @@ def test_vmap_of_a_convolution_with_sharded_dimensions(context, case):
     assert lies[0] == batch and (asked is None or lies[1:] == (*asked, *(None,) * (4 - len(asked))))
     for got, expected in zip(grads, want_grads):
         np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3)
+
+
+# -- choices between values of other shapes ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fun", "lies"),
+    [
+        (lambda v: jnp.where(np.ones((8, 8), bool), v, 0), (None, "x")),
+        (lambda v: jnp.where(np.ones((8, 8), bool), v[:, None], 0.0), ("x", None)),
+        (lambda v: jnp.where(np.ones((3, 1, 8), bool), 0, v), (None, None, "x")),
+        (lambda v: jnp.where(v[:, None] > 3, 1, jnp.zeros((8, 2))), ("x", None)),
+        (lambda v: jnp.select([np.ones((8, 8), bool)], [v[:, None]], 0), ("x", None)),
+        (jnp.diag, ("x", None)),
+    ],
+)
+def test_a_case_that_spreads_keeps_its_sharding(context, fun, lies):
+    v = np.arange(8, dtype=np.float32)
+    out = xlab.jit(fun)(put("x", value=v))
+    assert out.aval.sharding.spec == P(*lies)
+    np.testing.assert_array_equal(out, fun(v))
+
+
+def test_eval_shape_says_that_a_result_is_whole(context):
+    assert xlab.eval_shape(lambda x: (x.sum(), x.sum(1)), put("x"))[0].sharding.spec == P()
+    assert xlab.eval_shape(lambda: jnp.ones(3)).sharding.spec == P(None)
+    with set_mesh(make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))):
+        assert xlab.eval_shape(lambda: jnp.ones(3)).sharding is None

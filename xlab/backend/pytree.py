@@ -37,6 +37,7 @@ def _picklable(value: Any, name: str) -> None:
 
 _picklable(registry, "registry")
 _picklable(none_leaf_registry, "none_leaf_registry")
+_picklable(dispatch_registry, "dispatch_registry")  # copies of compiled functions hold it
 
 
 def opened_treedef(name: str, nodes: list) -> PyTreeDef:

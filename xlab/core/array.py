@@ -191,10 +191,10 @@ def _str(self):
 
 
 def _printable(value: np.ndarray) -> np.ndarray:
-    """The values as NumPy can print them: ml_dtypes become the nearest native float."""
-    return (
-        value.astype(np.float32) if value.dtype.kind == "V" and value.dtype.names is None else value
-    )
+    """The values as NumPy can print them: ml_dtypes become native integers or floats."""
+    if value.dtype.kind != "V" or value.dtype.names is not None:
+        return value
+    return value.astype(np.int8 if dtypes.issubdtype(value.dtype, np.integer) else np.float32)
 
 
 def _scalar(self, convert):

@@ -32,6 +32,7 @@ from xlab.numpy.operands import (
     strip_weak_types,
 )
 from xlab.numpy.ufuncs import inexact
+from xlab.sharding.typed import entries, of_entries
 from xlab.transforms.custom_jvp import custom_jvp
 
 
@@ -52,18 +53,21 @@ def select_promoted(mask, on_true, on_false):
     weak = one.weak_type and other.weak_type
     explicit = None
     if explicit_types.in_use:  # what has no explicit sharding of its own takes that of the others
-        explicit = next(
-            (
-                a.explicit_sharding
-                for a in (one, other, aval_of(mask))
-                if a.explicit_sharding is not None and a.shape == shape
-            ),
-            None,
-        )
+        laid = [a for a in (one, other, aval_of(mask)) if a.explicit_sharding is not None]
+        laid.sort(key=lambda a: a.shape != shape)
+        explicit = _spread_sharding(laid[0], shape) if laid else None
     cases = [
         _spread(cast_operand(c, one.dtype, weak), shape, explicit) for c in (on_true, on_false)
     ]
     return select(mask if not shape_of(mask) else _spread(mask, shape, explicit), *cases)
+
+
+def _spread_sharding(aval, shape):
+    """The sharding of a type once it is spread to a shape: new dimensions, and those of size 1, are whole."""
+    mesh, kept = aval.explicit_sharding.mesh, entries(aval)
+    ends = shape[len(shape) - aval.ndim :]
+    kept = tuple(axes if n == m else () for axes, n, m in zip(kept, aval.shape, ends))
+    return of_entries(mesh, ((),) * (len(shape) - aval.ndim) + kept)
 
 
 def _spread(x, shape, explicit=None):

@@ -355,10 +355,10 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 def _diag(v, k):
     n = shape_of(v)[0] + max(k, -k)
     zero = cast_operand(0, aval_of(v).dtype, aval_of(v).weak_type)
-    padded = lax.pad(as_array(v), zero, [(max(0, k), max(0, -k), 0)])
+    padded = lax.pad(as_array(v), zero, [(max(0, -k), max(0, k), 0)])
     rows = lax.add(lax.broadcasted_iota(np.int32, (n, n), 0), np.int32(k))
     mask = lax.eq(rows, lax.broadcasted_iota(np.int32, (n, n), 1))
-    return select_promoted(mask, lax.broadcast_in_dim(padded, (1, n), (1,)), zero)
+    return select_promoted(mask, lax.broadcast_in_dim(padded, (n, 1), (0,)), zero)
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:

@@ -73,7 +73,14 @@ def arange(
     check("arange", *given)
     values = [host(v, "arange") for v in given]
     if any(v.ndim for v in values):
-        raise TypeError(f"arange takes scalars, got shapes {[v.shape for v in values]}")
+        raise ValueError(
+            f"arange takes scalars, got shapes {[v.shape for v in values]}: take one number of an array, as x[0]"
+        )
+    if any(np.iscomplexobj(v) for v in values):
+        raise ValueError(
+            f"arange counts in real numbers, got {', '.join(map(str, values))}: take the real part, or multiply the result by a complex "
+            f"number"
+        )
     if dtype is None:
         found = dtypes.result_of(kinds_of(given))[0]
     else:
@@ -86,11 +93,7 @@ def arange(
     by = 1 if step is None else host(step, "arange")[()]
     if by == 0:
         raise ZeroDivisionError("arange needs a step other than 0")
-    size = (
-        max(0, math.ceil((last - first) / by))
-        if not np.iscomplexobj(last - first)
-        else max(0, math.ceil(((last - first) / by).real))
-    )
+    size = max(0, math.ceil((last - first) / by))
     if dtypes.issubdtype(found, np.integer) and dtype is not None:
         first, by = int(first), int(by) if by == int(by) else by
     out = lax.iota(found, size)

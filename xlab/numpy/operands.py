@@ -21,7 +21,7 @@ from xlab.errors import ConcretizationTypeError, TokenError
 from xlab.lax.convert import convert
 from xlab.lax.elementwise import convert_on_host
 from xlab.lax.reductions import highest, lowest
-from xlab.lax.shape import broadcast_in_dim
+from xlab.lax.shape import broadcast_in_dim, broadcast_shapes
 
 _KINDS: dict[type, str] = {
     bool: "python",
@@ -218,8 +218,10 @@ def aligned(name: str, *xs):
             ndim = max(n, ndim)
     if same:
         return xs
+    shapes = [shape_of(x) for x in xs]
     if config.numpy_rank_promotion != "allow":
-        _complain_of_ranks(name, [shape_of(x) for x in xs])
+        _complain_of_ranks(name, shapes)
+    broadcast_shapes(*shapes)  # else the error would show shapes with dimensions nobody wrote
     return tuple([with_rank(x, ndim) if shape_of(x) else x for x in xs])
 
 

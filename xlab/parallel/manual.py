@@ -63,7 +63,9 @@ def local_aval(aval, mesh, spec, check_vma: bool, newly_manual=frozenset()):
     """Type of one device's shard of an operand; along Explicit axes that are not Manual it stays sharded."""
     if type(aval) is AbstractRef:
         return AbstractRef(
-            local_aval(aval.inner_aval, mesh, spec, check_vma), aval.memory_space, aval.kind
+            local_aval(aval.inner_aval, mesh, spec, check_vma, newly_manual),
+            aval.memory_space,
+            aval.kind,
         )
     if not isinstance(aval, ShapedArray):
         return aval

@@ -90,13 +90,14 @@ class RegularGridInterpolator:
             method: another method than that of the object.
 
         Returns:
-            An array of shape `(..., *values.shape[d:])`.
+            An array of shape `(..., *values.shape[d:])`; for `xi` of shape `(d,)`, of shape `(1, *values.shape[d:])`.
         """
         method = self.method if method is None else method
         if method not in _METHODS:
             raise ValueError(f"method {method!r} is not defined, there are {', '.join(_METHODS)}")
         d = len(self.grid)
-        if isinstance(xi, tuple):
+        separate = isinstance(xi, tuple)
+        if separate:
             xi = jnp.stack(jnp.broadcast_arrays(*(as_array(*check("xi", x)) for x in xi)), -1)
         xi = as_array(*promoted_inexact("RegularGridInterpolator", xi))
         if xi.ndim == 1 and d == 1:
@@ -115,7 +116,9 @@ class RegularGridInterpolator:
             out = jnp.where(_over(outside, out), self.fill_value.astype(out.dtype), out)
         # A point that is no number has no value.
         out = jnp.where(_over(jnp.isnan(xi).any(-1), out), jnp.nan, out)
-        return out.reshape(*(shape or (1,)), *self.values.shape[d:])
+        # One point given as a row is a list of one; one given as separate numbers is a number.
+        shape = shape if shape or separate else (1,)
+        return out.reshape(*shape, *self.values.shape[d:])
 
     def _at(self, xi, method):
         lower, fractions = [], []

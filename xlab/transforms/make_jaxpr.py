@@ -78,12 +78,16 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
         [
             a
             if is_high(a)
-            else ShapeDtypeStruct(
-                a.shape, a.dtype, weak_type=a.weak_type, sharding=a.explicit_sharding
-            )
+            else ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=_laid_out(a))
             for a in program.closed.out_avals
         ],
     )
+
+
+def _laid_out(aval: Any) -> Any:
+    """The sharding of a type over the Explicit axes of its mesh, or of the current one; None where neither has any."""
+    sharding = aval.sharding
+    return sharding if sharding.mesh.explicit_axes else None
 
 
 def _described(x: Any) -> Any:

@@ -107,6 +107,7 @@ SAMPLES = [
     Sample("grid_of_vectors", between(), [floats(3, 4, 2), POINTS[:4].reshape(2, 2, 2)], ("eager",)),
     Sample("grid_of_ints", between(), [np.arange(12).reshape(3, 4), POINTS[:2]], ("eager",)), Sample("grid_one", between(), [VALUES, POINTS[0]], ("eager",)),
     Sample("grid_of_tuple", lambda n, v, x, y: between()(n, v, (x, y)), [VALUES, np.float32([0.5, 1]), np.float32([1, 2])], ("eager",)),
+    Sample("grid_of_numbers", lambda n, v, x, y: between()(n, v, (x, y)), [VALUES, np.float32(0.5), np.float32(1.2)], ("eager", "jit", "vmap")),
     Sample("grid_unknown", between("cubic"), [VALUES, POINTS], error="ValueError"), Sample("grid_strict", between(bounds_error=True), [VALUES, POINTS], error="NotImplementedError"),
     Sample("grid_of_rank", between(), [VALUES[0], POINTS], error="ValueError"), Sample("grid_of_points", between(), [VALUES, POINTS[:, :1]], error="ValueError"),
     Sample("grid_of_fill", between(fill_value=1j), [VALUES, POINTS], error="ValueError"),
