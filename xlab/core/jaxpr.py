@@ -236,6 +236,7 @@ class Jaxpr:
         return self._calls[1]
 
     def pretty_print(self, **options: Any) -> str:
+        """The program as text; `source_info`, `print_shapes`, `name_stack` and `print_effects` say what it has, see `core.printing.jaxpr_text`."""
         return _printer.jaxpr_text(self, **options)
 
     def __str__(self):
@@ -302,6 +303,7 @@ class ClosedJaxpr:
         return found
 
     def pretty_print(self, **options: Any) -> str:
+        """The program as text; `source_info`, `print_shapes`, `name_stack` and `print_effects` say what it has, see `core.printing.jaxpr_text`."""
         return _printer.jaxpr_text(self.jaxpr, **options)
 
     def __str__(self):

@@ -92,6 +92,9 @@ class Names:
         self.count = 0
         self.shared: dict[int, str] = {}
         self.marked: list[JaxprEqn] | None = None  # equations printed, where their ends are marked
+        self.types = True  # whether binders have them
+        self.effects = False  # whether the ends of programs have theirs
+        self.short = True  # whether a program that fits stands on one line
 
     def __call__(self, var: Var) -> str:
         name = self.given.get(var)
@@ -126,7 +129,8 @@ def atom_text(atom: Atom, names: Names) -> str:
 def binders(vars_: Iterable[Var], names: Names, used: Container[Var] | None = None) -> str:
     """Variables with their types, as they stand left of an equation."""
     return " ".join(
-        f"{names(v) if used is None or v in used else '_'}:{v.aval.str_short(short_dtypes=True)}"
+        (names(v) if used is None or v in used else "_")
+        + (f":{v.aval.str_short(short_dtypes=True)}" if names.types else "")
         for v in vars_
     )
 
@@ -250,7 +254,7 @@ def _body(jaxpr: Jaxpr, names: Names, indent: int, before: int = 0) -> str:
     used = _used_vars(jaxpr)
     eqns = [equation_text(e, names, indent + 4, used) for e in jaxpr.eqns]
     outs = _outs(jaxpr, names)
-    if len(eqns) < 8:
+    if len(eqns) < 8 and names.short:
         flat = f"{head} {'; '.join(eqns)} in {outs} }}"
         if "\n" not in flat and _width(flat) + indent + before <= WIDTH:
             return flat
@@ -262,7 +266,8 @@ def _body(jaxpr: Jaxpr, names: Names, indent: int, before: int = 0) -> str:
 
 def _outs(jaxpr: Jaxpr, names: Names) -> str:
     outs = [atom_text(v, names) for v in jaxpr.outvars]
-    return f"({outs[0]},)" if len(outs) == 1 else f"({', '.join(outs)})"
+    effects = f" : {{ {', '.join(sorted(map(str, jaxpr.effects)))} }}" if names.effects else ""
+    return (f"({outs[0]},)" if len(outs) == 1 else f"({', '.join(outs)})") + effects
 
 
 def _long_bodies(jaxpr: Jaxpr, found: dict[int, tuple[str, Any]]) -> None:
@@ -277,14 +282,57 @@ def _long_bodies(jaxpr: Jaxpr, found: dict[int, tuple[str, Any]]) -> None:
                         found[id(inner)] = (eqn.params.get("name", "fn"), inner)
 
 
-def jaxpr_text(jaxpr: Jaxpr, *, names: dict[Var, str] | None = None) -> str:
-    """A program as text; `names` fixes the letters of some variables."""
-    return _text(jaxpr, Names(names))
+def jaxpr_text(
+    jaxpr: Jaxpr,
+    *,
+    source_info: bool = False,
+    print_shapes: bool = True,
+    name_stack: bool = False,
+    print_effects: bool = False,
+    use_color: bool | None = None,
+    names: dict[Var, str] | None = None,
+) -> str:
+    """A program as text.
+
+    Args:
+        source_info: whether a comment says on which line of the user each equation was written.
+        print_shapes: whether variables stand with their types where they are made.
+        name_stack: whether a comment says in which scopes each equation was written.
+        print_effects: whether the ends of programs have their effects.
+        use_color: changes nothing: the text has no color.
+        names: letters of some variables.
+
+    Example:
+        >>> import xlab
+        >>> print(xlab.make_jaxpr(lambda x: x + 1)(2.0).pretty_print(print_shapes=False))
+        { lambda ; a. let b = add a 1.0:f32[] in (b,) }
+    """
+    table = Names(names)
+    table.types, table.effects = print_shapes, print_effects
+    if not (source_info or name_stack):
+        return _text(jaxpr, table)
+    table.short = False
+    text, located = _located(jaxpr, table)
+    lines, said, notes = text.split("\n"), set[int](), []
+    for line, found in zip(lines, located, strict=True):
+        eqn = next((e for _, e in found if e is not None and id(e) not in said), None)
+        if eqn is None:
+            notes.append((line, ""))
+            continue
+        said.add(id(eqn))
+        info = eqn.source_info
+        scopes, where = f"[{info.name_stack}]" if name_stack else "", str(info) * source_info
+        notes.append((line.rstrip(), " ".join(filter(None, (scopes, where)))))
+    width = max((len(line) for line, note in notes if note), default=0)
+    return "\n".join(f"{line:<{width}} # {note}" if note else line for line, note in notes)
 
 
 def located_text(jaxpr: Jaxpr) -> tuple[str, list[list[tuple[int, JaxprEqn | None]]]]:
     """A program as text, and for each of its lines where on it which equation begins, goes on, or (None) is over: columns from 0."""
-    names = Names()
+    return _located(jaxpr, Names())
+
+
+def _located(jaxpr: Jaxpr, names: Names) -> tuple[str, list[list[tuple[int, JaxprEqn | None]]]]:
     made: list[JaxprEqn] = []
     names.marked = made
     lines, located = [], []
