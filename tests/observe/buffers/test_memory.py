@@ -1,5 +1,6 @@
 """Memory of compiled programs: the compiler's own buffers, their lives, the peak; and the reader of its serialized form."""
 
+import re
 import warnings
 
 import numpy as np
@@ -9,6 +10,8 @@ import xlab
 from tests.observe import sample_programs as programs
 from xlab import lax, observe
 from xlab.backend import compiling
+from xlab.notebook.views.draw import html
+from xlab.notebook.views.memory import memory_node
 from xlab.observe.buffers import buffer_assignment, protobuf
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Buffer
@@ -54,9 +57,7 @@ def test_sizes_of_allocations_are_the_compilers_totals():
     assert max(b.offset + b.size for b in m.buffers if b.kind == "temporary") <= max(
         a.size for a in allocations
     )
-    assert m.peak <= m.arguments + m.outputs + m.temporaries + sum(
-        b.size for b in m.buffers if b.kind == "constant"
-    )
+    assert m.peak <= m.total
 
 
 def test_buffers_live_over_the_schedule_with_their_line():
@@ -195,14 +196,30 @@ def test_buffers_that_overlap_at_other_offsets_count_their_bytes_once():
     assert [(b.name, own) for b, own in alive] == [("a", 8), ("b", 4), ("c", 0)]
 
 
+def test_what_came_with_the_program_is_a_part_of_all_there_is():
+    """A sum begins at a zero that the program has: alive at the peak, and neither argument, result nor temporary."""
+
+    def f(x, w):
+        y = x @ w
+        return y, y.sum()
+
+    m = observe.memory(xlab.jit(f), np.ones((8, 4), np.float32), np.ones((4, 2), np.float32))
+    assert m.constants == 4 and m.peak == m.total == m.arguments + m.outputs + m.temporaries + 4
+    assert re.search(r"constants +4 B\n.*in all +248 B\n +peak +248 B", str(m), re.DOTALL)
+    page = html(memory_node(m))
+    assert "constants 4 B" in page and re.search(
+        r"</i>constants</td><td class='n' title='4 B'>", page
+    )
+    bare = html(memory_node(m.replace(buffers=())))
+    assert "constants" not in bare
+
+
 def test_the_peak_of_a_loop_is_no_more_than_all_there_is():
     def loss(w, xs):
         last, rows = lax.scan(lambda h, x: (lax.tanh(h @ w + x), h), xs[0], xs)
         return (last**2).sum() + rows.sum()
 
     m = observe.memory(xlab.jit(xlab.value_and_grad(loss)), W, np.ones((10, 32, 32), np.float32))
-    assert m.peak <= m.arguments + m.outputs + m.temporaries + sum(
-        b.size for b in m.buffers if b.kind == "constant"
-    )
+    assert m.peak <= m.total
     alive = alive_at(m.buffers, m.peak_step)
     assert sum(own for _, own in alive) == peak(m.buffers)[1] == m.peak
