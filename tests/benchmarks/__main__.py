@@ -171,7 +171,8 @@ def summary(name: str, samples: dict[str, list]) -> dict:
             loops[side] = statistics.median(counted)
     if row["reference"] and row["xlab"]:
         row["ratio"] = row["xlab"] / row["reference"]
-    if len(loops) == 2 and row["per"] != "bytes":
+    # A benchmark that is over before the loop has gone round tells nothing of work.
+    if len(loops) == 2 and all(loops.values()) and row["per"] != "bytes":
         row["work"] = loops["xlab"] / loops["reference"]
     return row
 
