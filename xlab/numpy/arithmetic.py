@@ -14,6 +14,7 @@ from xlab.lax.comparison import select
 from xlab.lax.convert import convert
 from xlab.lax.cumulative import log_add_exp
 from xlab.lax.reshard import reshard
+from xlab.lax.sharding_in_types import broadcast
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
     aligned,
@@ -32,7 +33,7 @@ from xlab.numpy.operands import (
     strip_weak_types,
 )
 from xlab.numpy.ufuncs import inexact
-from xlab.sharding.typed import entries, of_entries
+from xlab.sharding.typed import of_entries
 from xlab.transforms.custom_jvp import custom_jvp
 
 
@@ -64,10 +65,9 @@ def select_promoted(mask, on_true, on_false):
 
 def _spread_sharding(aval, shape):
     """The sharding of a type once it is spread to a shape: new dimensions, and those of size 1, are whole."""
-    mesh, kept = aval.explicit_sharding.mesh, entries(aval)
-    ends = shape[len(shape) - aval.ndim :]
-    kept = tuple(axes if n == m else () for axes, n, m in zip(kept, aval.shape, ends))
-    return of_entries(mesh, ((),) * (len(shape) - aval.ndim) + kept)
+    dims = range(len(shape) - aval.ndim, len(shape))
+    (axes,) = broadcast([aval], None, shape=shape, broadcast_dimensions=dims, sharding=None)
+    return of_entries(aval.explicit_sharding.mesh, tuple(axes))
 
 
 def _spread(x, shape, explicit=None):

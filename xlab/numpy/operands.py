@@ -6,6 +6,8 @@ equation. Functions here run once per traced operation, so the common case (arra
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from xlab.backend.arrays import ArrayImpl
@@ -221,8 +223,12 @@ def aligned(name: str, *xs):
     shapes = [shape_of(x) for x in xs]
     if config.numpy_rank_promotion != "allow":
         _complain_of_ranks(name, shapes)
-    broadcast_shapes(*shapes)  # else the error would show shapes with dimensions nobody wrote
+    _fitting(*shapes)  # else the error would show shapes with dimensions nobody wrote
     return tuple([with_rank(x, ndim) if shape_of(x) else x for x in xs])
+
+
+_fitting = functools.lru_cache(4096)(broadcast_shapes)
+"""Looked for once for the same shapes: operands of two ranks are met at every turn of a trace."""
 
 
 def with_rank(x, ndim: int):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlab.observe.records.base import Record, record_type
-from xlab.observe.records.buffers import Buffer, alive_at
+from xlab.observe.records.buffers import Buffer, alive_at, peak
 from xlab.observe.records.text import Options, add_form
 from xlab.observe.records.units import size_text, table
 
@@ -39,8 +39,7 @@ class Memory(Record):
         >>> Memory(buffers=(Buffer("w", 64, "constant"), Buffer("x", 32, "argument"))).constants
         64
         """
-        places = {(b.allocation, b.offset, b.name if b.allocation < 0 else ""): b.size for b in self.buffers if b.kind == "constant"}  # fmt: skip
-        return sum(places.values())
+        return peak([b for b in self.buffers if b.kind == "constant"])[1]
 
     @property
     def total(self) -> int:
