@@ -11,7 +11,7 @@ Also: `calling.py` (what host callbacks may start), `collection_guard.py` (array
 `inlining.py` (inlines calls before partitioning), `lapack.py` (routines of SciPy's library), `module_passes.py` (passes of the user's own in the compiler), `native_warnings.py` (suppresses
 native warnings), `partitioners.py` (operations that Python partitions), `parts.py` (native calls that take arrays apart),
 `profiler.py` (profiles as files for trace viewers), `top_k.py` (what the compiler's approximate top-k
-returns), `tpu_target.py` (compiles a program for a TPU that is not attached), `transfer_guards.py` (guards against
+returns), `scheduling.py` (the policy of native threads), `tpu_target.py` (compiles a program for a TPU that is not attached), `transfer_guards.py` (guards against
 implicit transfers), `transfer_servers.py` (arrays that other processes fetch), `uninterruptible.py` (long native calls that no interrupt may end).
 """
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from xlab.backend import native, watchdog
+from xlab.backend import native, scheduling, watchdog
 
 SPARE = 8
 """Native threads that the runtime gets besides one per device."""
@@ -34,20 +34,13 @@ def room_for_callbacks(devices: int) -> Iterator[None]:
         spare = max(0, min(given, default=1) - devices)
         yield
         return
-    threads = max(_processors(), devices + SPARE)
+    threads = max(scheduling.processors(), devices + SPARE)
     spare = threads - devices
     os.environ[_SIZES[0]] = str(threads)
     try:
         yield
     finally:
         os.environ.pop(_SIZES[0], None)
-
-
-def _processors() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 class _Here(threading.local):

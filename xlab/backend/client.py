@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xlab.backend import calling, watchdog
+from xlab.backend import calling, scheduling, watchdog
 from xlab.backend.native import _jax
 from xlab.config import config, cpu_device_count
 
@@ -54,7 +54,11 @@ def _start(make: Callable[..., Any] | None = None) -> Any:
             count = cpu_device_count()
             if count < 1:
                 raise ValueError(f"config.num_cpu_devices must be at least 1; got {count}.")
-            with watchdog.long_collective_timeout(), calling.room_for_callbacks(count):
+            with (
+                watchdog.long_collective_timeout(),
+                calling.room_for_callbacks(count),
+                scheduling.in_batches(count),
+            ):
                 made = (make or _make)(num_devices=count)
             _devices, _started_with = tuple(made.devices()), count
             _processes = max(d.process_index for d in _devices) + 1
