@@ -217,13 +217,15 @@ def block_until_ready(x: Any) -> Any:
         >>> import xlab
         >>> y = xlab.block_until_ready(xlab.lax.sin(xlab.lax.iota("float32", 3)))
     """
-    leaves = [v.base if isinstance(v, KeyArray) else v for v in _tree.leaves(x)]
-    native = [v for v in leaves if is_native_array(v)]
+    leaves = [v.base if type(v) is KeyArray else v for v in _tree.leaves(x)]
+    native = [v for v in leaves if type(v) is _arrays.ArrayImpl]
     if native:
         _arrays.block_until_ready(native)
-    for v in leaves:
-        if not is_native_array(v) and hasattr(v, "block_until_ready") and not isinstance(v, Tracer):
-            v.block_until_ready()
+    if len(native) != len(leaves):
+        for v in leaves:
+            waits = hasattr(v, "block_until_ready") and not isinstance(v, Tracer)
+            if waits and type(v) is not _arrays.ArrayImpl:
+                v.block_until_ready()
     return x
 
 
