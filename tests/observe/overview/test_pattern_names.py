@@ -59,6 +59,34 @@ def test_fsdp_gathers_and_what_the_user_wrote_have_names(put):
     assert (found.collectives, found.surprises) == (1, 0)
 
 
+def test_weights_that_are_gathered_in_the_place_of_an_operand_are_not_told_as_its_rebuilding():
+    """Of a small batch the partitioner says that the operand has to move, and then the compiler brings the weights together."""
+    mesh = make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    rows = lambda n, m: xlab.device_put(
+        jnp.ones((n, m)), xlab.sharding.NamedSharding(mesh, P("data", None))
+    )
+
+    def loss(params, x, y):
+        h = x
+        for w in params:
+            h = jnp.tanh(h @ w)
+        return jnp.mean((h - y) ** 2)
+
+    f = xlab.jit(xlab.grad(loss))
+    args = [rows(64, 64), rows(64, 64)], rows(8, 64), rows(8, 64)
+    gathered = [
+        t
+        for t in observe.transfers(f, *args, tries=0)
+        if t.kind == "all_gather" and t.bytes_out == 64 * 64 * 4
+    ]
+    assert [t.value for t in gathered] == ["params[0]", "params[1]"]
+    assert all("the compiler brings `params" in t.reason for t in gathered)
+    assert not any(t.full_rematerialization or "rebuilds" in t.reason for t in gathered)
+    found = observe.findings(f, *args, tries=0)
+    assert ("FSDP gather", 2) in [(p.name, p.count) for p in found.patterns]
+    assert not [f for f in found if f.kind == "full rematerialization"]
+
+
 def named(f, *args, n=3):
     mesh = make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
     mapped = xlab.shard_map(f, mesh=mesh, in_specs=(P("d"),) * n, out_specs=P("d"), check_vma=False)

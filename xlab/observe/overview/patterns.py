@@ -210,8 +210,8 @@ def _gather(t: Transfer, eqn: JaxprEqn, at: Inspection) -> str:
         return ""
     shape, spec = split_of(t.operand)
     operand = _operand(t, eqn, shape, at)
-    if operand is None:
-        return ""
+    if operand is None or (_names.is_transposed(eqn) and _is_gradient(eqn, at.stages)):
+        return ""  # what meets in the gradient of a weight are examples and their gradients
     other = eqn.invars[1] if operand is eqn.invars[0] else eqn.invars[0]
     contracted = {
         v: set(dims) for v, dims in zip(eqn.invars, eqn.params["dimension_numbers"][0])

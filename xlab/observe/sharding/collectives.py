@@ -435,16 +435,6 @@ def _added(
     steps = steps_of_pairs(info, axes, pairs) if info is not None else frozenset()
     near = bool(steps) and steps <= {1, -1}
     reason = cause.reason if cause else _unlisted(stages, eqn, c, axes, read, near)
-    whole_again = bool(
-        cause
-        and cause.rebuilt
-        and c.kind == "all_gather"
-        and c.bytes_out >= cause.rebuilt * itemsize(c)
-    )
-    if whole_again:
-        reason += (
-            "; every device rebuilds the whole array to keep a part of it (full rematerialization)"
-        )
     moved = None
     if cause and cause.kind == "all_reduce" and c.kind == "all_gather":
         if has_parts(stages.hlo, c.instruction, cause.equation):
@@ -464,6 +454,17 @@ def _added(
         moved = next((v for v in _split_over(read, axes) if _part(stages, v) == c.bytes_in), None)
         if moved is not None:
             reason += f"; the compiler brings {said(stages, moved)} together instead"
+    whole_again = bool(
+        cause
+        and cause.rebuilt
+        and moved is None  # else that value stays as it is
+        and c.kind == "all_gather"
+        and c.bytes_out >= cause.rebuilt * itemsize(c)
+    )
+    if whole_again:
+        reason += (
+            "; every device rebuilds the whole array to keep a part of it (full rematerialization)"
+        )
     if c.conditional:
         reason += "; runs in one branch of a cond: at most this often"
     # On Explicit axes the program says itself where a result lies.
