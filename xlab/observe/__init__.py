@@ -27,7 +27,7 @@ from xlab.observe.pictures import load_by as _load_by
 _HOME = {
     "record": "programs.recorder", "Session": "programs.recorder", "paused": "programs.recorder",
     "program": "programs.program", "layout": "sharding.layout", "sharding_tree": "sharding.tree_layouts", "compare": "sharding.resharding",
-    "transfers": "sharding.transfers", "assert_collectives": "sharding.transfers", "totals": "sharding.transfers", "transposed": "sharding.transposing",
+    "transfers": "overview.transfers", "assert_collectives": "overview.transfers", "totals": "sharding.transfers", "transposed": "sharding.transposing",
     "memory": "buffers.memory", "live_arrays": "arrays.live", "live": "arrays.live", "track_arrays": "arrays.allocation_sites",
     "phases": "timing.phases", "self_times": "timing.phases", "time": "timing.phases", "timings": "timing.phases", "ledger": "timing.ledger",
     "chrome_trace": "timing.phases", "drawing": "figures.drawing", "figure": "figures.figure", "animation": "figures.figure", "diff": "comparison.diff",

@@ -46,7 +46,7 @@ from xlab.observe.records.targets import Scheduled
 from xlab.observe.records.timeline import Timeline
 from xlab.observe.records.units import an
 from xlab.observe.sharding.program_layouts import program_layouts, rebuilt
-from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.observe.sharding.transfers import transfers_of
 from xlab.observe.timing.ledger import ledger
 from xlab.observe.timing.log import log_lines
 from xlab.observe.timing.phases import phases, timings
@@ -157,7 +157,7 @@ def _report(
                 lambda stages=stages, index=index: memoize(
                     stages,
                     ("transfers", index, repr(link)),
-                    lambda: _transfers(stages, link=link, program=index),
+                    lambda: transfers_of(stages, link=link, program=index),
                 ),
                 notices,
                 f"the collectives of {stages.name}",

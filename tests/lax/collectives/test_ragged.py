@@ -12,7 +12,7 @@ from xlab import lax
 from xlab.config import enable_debug_checks
 from xlab.interpreters import mlir
 from xlab.interpreters.communication import collective_rules
-from xlab.observe.sharding.transfers import transfers
+from xlab.observe.overview.transfers import transfers
 from xlab.sharding import AxisType, P, make_mesh
 
 MESHES = {"8": ((8,), ("a",)), "4x2": ((4, 2), ("a", "b")), "1": ((1,), ("a",))}

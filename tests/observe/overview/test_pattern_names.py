@@ -82,6 +82,9 @@ def test_weights_that_are_gathered_in_the_place_of_an_operand_are_not_told_as_it
     assert [t.value for t in gathered] == ["params[0]", "params[1]"]
     assert all("the compiler brings `params" in t.reason for t in gathered)
     assert not any(t.full_rematerialization or "rebuilds" in t.reason for t in gathered)
+    assert all(
+        t.pattern == "FSDP gather" and "partitioner: FSDP gather" in text(t) for t in gathered
+    )
     found = observe.findings(f, *args, tries=0)
     assert ("FSDP gather", 2) in [(p.name, p.count) for p in found.patterns]
     assert not [f for f in found if f.kind == "full rematerialization"]

@@ -12,7 +12,6 @@ from xlab.notebook.experiments import handlers
 from xlab.notebook.magics.arguments import Option, takes
 from xlab.notebook.magics.base import STATIC, call_of, jitted
 from xlab.notebook.views.whatif import SECONDS
-from xlab.observe.overview.patterns import known_patterns
 from xlab.observe.programs.analysis_only import suppress_warnings
 from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import Notice, Report
@@ -61,13 +60,12 @@ class Xflow(Magics):
             return
         program = observe.program(fun, *args, levels=True, **kwargs)
         stages = program_stages(fun, args, kwargs)
-        known = known_patterns(transfers, stages)
         formatters.show(
             Report(
                 text,
                 (program,),
                 argument_layouts(stages),
-                tuple(t.replace(pattern=known.get(n, "")) for n, t in enumerate(transfers)),
+                transfers,
                 mesh=transfers[0].mesh,
                 notices=tuple(Notice("info", s, "program", program=0) for s in stages.unknown),
                 opens="collectives",

@@ -16,7 +16,7 @@ from xlab.observe.records.diff import Diff, Figure, Pair
 from xlab.observe.records.program import equation_text
 from xlab.observe.records.transfers import transfer_name, transfer_origin, transfer_over
 from xlab.observe.records.units import size_text, time_text
-from xlab.observe.sharding.transfers import transfers
+from xlab.observe.sharding.transfers import transfers_of
 from xlab.observe.timing.phases import time
 
 _MEMORY = ("arguments", "outputs", "temporaries", "peak")
@@ -101,7 +101,7 @@ def collective_figures(stages: list[ProgramStages]) -> Iterator[Figure]:
     found: list[dict[str, tuple[int, int]]] = []
     for one in stages:
         moved: dict[str, tuple[int, int]] = {}
-        for t in transfers(one, tries=0):
+        for t in transfers_of(one, tries=0):
             if t.removed:
                 continue
             number, size = moved.get(t.kind, (0, 0))
@@ -199,7 +199,7 @@ def _communication(stages: list[ProgramStages]) -> Iterator[Pair]:
     rows = [
         [
             (_collective(t), (t.kind, t.reduction, t.axes, t.bytes_in, t.times))
-            for t in transfers(one, tries=0)
+            for t in transfers_of(one, tries=0)
             if not t.removed
         ]
         for one in stages

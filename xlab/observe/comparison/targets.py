@@ -23,7 +23,7 @@ from xlab.observe.records.diff import Figure
 from xlab.observe.records.targets import AsyncOperation, Scheduled
 from xlab.observe.records.units import plural, significant, size_text
 from xlab.observe.sharding.layout import layout as _layout
-from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.observe.sharding.transfers import transfers_of
 
 TOPOLOGIES = "tpu:v5e:4x4, tpu:v4:2x2x4, tpu:v5p:4x4x4, tpu:v6e:8x8, tpu:tpu7x:2x2x2"
 
@@ -76,7 +76,7 @@ def target(
     return Report(
         f"{stages.name} on {name}",
         (_program(stages, levels=levels),),
-        transfers=_transfers(stages, link=link, tries=0),
+        transfers=transfers_of(stages, link=link, tries=0),
         memory=(used,),
         mesh=mesh_info(stages.mesh),
         notices=tuple(_notices(name, stages, made, doubts)),
@@ -121,7 +121,7 @@ def scheduled(
         tuple(figures),
         tuple(async_operations(there)),
         Level(name, text, _hlo.links(_hlo.parse(text))),
-        _transfers(there, link=link, program=program, tries=0),
+        transfers_of(there, link=link, program=program, tries=0),
         used,
         tuple(doubts),
         program,

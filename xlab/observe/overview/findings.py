@@ -24,8 +24,7 @@ from xlab.observe.records.finding import (
     surprise_text,
 )
 from xlab.observe.records.text import OneProgram, Options, add_form, signed, text
-from xlab.observe.sharding.transfers import TRIES
-from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.observe.sharding.transfers import TRIES, transfers_of
 
 for _module in pkgutil.iter_modules(_folder.__path__):
     importlib.import_module(f"{_folder.__name__}.{_module.name}")
@@ -98,7 +97,7 @@ def findings(
     """
     stages = program_stages(what, args, kwargs)
     stages.executable  # noqa: B018  (collectives are those of what is compiled)
-    found = _transfers(stages, tries=min(tries, TRIES))
+    found = transfers_of(stages, tries=min(tries, TRIES))
     return inspected(stages, found, tries=tries, measure=measure)
 
 
@@ -178,7 +177,7 @@ def proved(stages: ProgramStages, asked: Finding) -> Finding:
         ('', 'return it once, without result[1]')
     """
     at, _ = inspection(
-        stages, _transfers(stages, program=asked.program), asked.program, CHANGES, measure=True
+        stages, transfers_of(stages, program=asked.program), asked.program, CHANGES, measure=True
     )
     at.only = asked.kind, asked.equation
     same = [f for f in kinds[asked.kind](at) if f.equation == asked.equation]

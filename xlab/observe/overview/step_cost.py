@@ -14,7 +14,7 @@ from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Memory, Transfer
 from xlab.observe.records.cost import CostSum, EquationCost, StepCost
 from xlab.observe.records.machine import Machine
-from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.observe.sharding.transfers import transfers_of
 
 
 def cost(
@@ -97,7 +97,7 @@ def step_cost(
     devices = max(1, devices)
     operations, others = all_flattened(stages)
     if transfers is None:
-        transfers = _transfers(stages, link=link_of(machine), compile=compile, tries=0)
+        transfers = transfers_of(stages, link=link_of(machine), compile=compile, tries=0)
     else:
         transfers = tuple(t for t in transfers if t.program == program)
     communication = _by_equation(transfers)

@@ -12,11 +12,12 @@ from xlab.compile.jit import jit
 from xlab.compile.stages import ShapeDtypeStruct
 from xlab.interpreters.communication_costs import Interconnect
 from xlab.observe.programs.analysis_only import analysis_only
+from xlab.observe.programs.stages import program_stages
 from xlab.observe.records import ArrayLayout, Transfer
 from xlab.observe.records.resharding import Resharding
 from xlab.observe.records.units import size_text
 from xlab.observe.sharding.layout import Slices, layout
-from xlab.observe.sharding.transfers import transfers
+from xlab.observe.sharding.transfers import transfers_of
 from xlab.sharding import NamedSharding, PartitionSpec, Sharding, get_mesh
 
 
@@ -109,7 +110,7 @@ def _in_program(before: Any, after: Any, shape: Any, dtype: Any, link: Any) -> t
     struct = ShapeDtypeStruct(shape, dtype, sharding=before)
     with analysis_only():
         made = jit(lambda x: x, out_shardings=after, name="reshard").lower(struct).compile()
-    return tuple(transfers(made, link=link, tries=0))
+    return tuple(transfers_of(program_stages(made, (), {}), link=link, tries=0))
 
 
 def _flags(a: ArrayLayout, b: ArrayLayout, carried: tuple[Transfer, ...]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from xlab.observe.programs.stages import ProgramStages, program_stages
 from xlab.observe.records import Notice, Report
 from xlab.observe.sharding.program_layouts import program_layouts
 from xlab.observe.sharding.reasons import spec_text
-from xlab.observe.sharding.transfers import transfers as _transfers
+from xlab.observe.sharding.transfers import transfers_of
 from xlab.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, get_mesh
 
 LIMIT = 64
@@ -97,7 +97,7 @@ def _typed(x: Any, s: Any, mesh: Any) -> ShapeDtypeStruct:
 
 
 def _costs(stages: ProgramStages, mesh: Any, link: Any, title: str) -> Report:
-    found = _transfers(stages, link=link, tries=0)
+    found = transfers_of(stages, link=link, tries=0)
     return Report(
         title or stages.name,
         (_program(stages),),
