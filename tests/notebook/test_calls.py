@@ -98,6 +98,23 @@ def test_names_stay_python_values(run, magic):
     assert run(f"%{magic} --static n chain(x, 3)").strip()
 
 
+def test_two_programs_with_names_of_their_own(run):
+    run("def halves(x, k):\n    for _ in range(k): x = x / 2\n    return x")
+    run("jitted = jax.jit(chain, static_argnames='n')")
+    for line in (
+        "--static n chain(x, 2) chain(x, 4)",
+        "--static n,k chain(x, 2) halves(x, k=3)",
+        "--static k jitted(x, 2) halves(x, 3)",
+    ):
+        assert "equations" in run(f"%xdiff {line}"), line
+    run("def weighed(x, w, n):\n    return chain(x * w, n)")
+    two = "--mesh data=4,model=2 --in 'x=data' --in 'w=data'"
+    assert "all_" in run(f"%xdiff {two} --static n weighed(x.repeat(8), x.repeat(8), 2)")
+    for line in ("chain(x, 2) halves(x, 3) --static n,q", "jitted(x, 2) jitted(x, 3) --static n"):
+        with pytest.raises(ValueError, match="none has an argument"):
+            run(f"%xdiff {line}")
+
+
 def test_a_ladder_is_of_the_first_argument_that_holds_arrays(run):
     run("fixed = jax.jit(lambda n, a, b=1.0: (jnp.sin(a) * n * b).sum(), static_argnums=0)")
     for call in ("fixed(2, x)", "fixed(2, x, b=3.0)", "jnp.einsum('i,i->', x, x)"):

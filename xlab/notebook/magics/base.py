@@ -108,6 +108,12 @@ _of_static: caches.Latest[tuple, Any] = caches.Latest(64)
 _holding: caches.Latest[tuple, HoldingJit] = caches.Latest(64)
 
 
+def plain_function(fun: Any) -> Any:
+    """The user's function, of which `--static` can name arguments; None if what was called is compiled by the user."""
+    fun = fun.fun if isinstance(fun, HoldingJit) else fun
+    return fun if own(fun, "lower") is None and function_of(fun) is fun else None
+
+
 def jitted(
     shell: Any,
     fun: Any,
@@ -120,15 +126,15 @@ def jitted(
     What JAX is to trace, as the function or its arguments say, JAX compiles.
     """
     names = options.names(static)
-    if names and isinstance(fun, HoldingJit):
-        fun = fun.fun
     if not names:
         return _jitted(fun, shell.user_ns, args, kwargs)
-    if own(fun, "lower") is not None or function_of(fun) is not fun:
+    plain = plain_function(fun)
+    if plain is None:
         raise ValueError(
             f"--static {static} is for a function that is not compiled yet; {getattr(fun, '__name__', type(fun).__name__)!r} is jitted, with its "
             "own static_argnames"
         )
+    fun = plain
     if belongs_to_jax(fun, args, kwargs):
         return _of_static.get_or_make((fun, names), lambda: JaxFunction.of(fun, names))
     key = fun, names, values_read(fun)

@@ -14,7 +14,7 @@ import xlab
 from xlab import observe
 from xlab.notebook import formatters, inputs, options
 from xlab.notebook.magics.arguments import Option, number_of_runs, takes
-from xlab.notebook.magics.base import call_of, jitted
+from xlab.notebook.magics.base import STATIC, call_of, jitted, plain_function
 from xlab.observe.programs.stage_function import StageFunction
 from xlab.observe.programs.view_jits import function_of
 from xlab.sharding import Mesh
@@ -36,12 +36,14 @@ class Xdiff(Magics):
             dest="ins",
         ),
         Option("repeat", "number of warm runs of each", "20", number_of_runs(0), default=0),
+        STATIC,
     )
     def xdiff(self, given: SimpleNamespace) -> None:
         """Compares two calls, or one under two shardings: equations, collectives, memory, and with --repeat the time of warm runs.
 
         %xdiff f(x) g(x) --repeat 20
         %xdiff f(x, w) --mesh data=4,model=2 --in 'x=data' --in 'x=None,model; w=model'
+        %xdiff f(x, n) g(x) --static n
         """
         calls = two_calls(given.rest)
         specs = given.ins
@@ -55,15 +57,16 @@ class Xdiff(Magics):
                 "--in gives one call two shardings; with two calls, place their arguments with xlab.device_put"
             )
         sides = []
-        for n in range(2):
-            fun, args, kwargs, text = call_of(self.shell, calls[n % len(calls)], "xdiff")
+        asked = [call_of(self.shell, calls[n % len(calls)], "xdiff") for n in range(2)]
+        static = _static_of([fun for fun, *_ in asked], given.static)
+        for n, (fun, args, kwargs, text) in enumerate(asked):
             if specs:
                 args, kwargs = _placed(fun, args, kwargs, specs[n], options.mesh(given.mesh))
                 text = f"{text} with {specs[n]}"
             elif kwargs and function_of(fun) is fun:
                 bound = inspect.signature(fun).bind(*args, **kwargs)
                 args, kwargs = bound.args, bound.kwargs
-            compiled = jitted(self.shell, fun, None, args, kwargs)
+            compiled = jitted(self.shell, fun, static[n], args, kwargs)
             sides.append((text, (_with(compiled, kwargs) if kwargs else compiled, *args)))
         (left, one), (right, other) = sides
         formatters.show(observe.diff(one, other, names=(left, right), repeat=given.repeat))
@@ -91,6 +94,23 @@ def _is_call(text: str) -> bool:
         return isinstance(ast.parse(text.strip(), mode="eval").body, ast.Call)
     except SyntaxError:
         return False
+
+
+def _static_of(funs: list[Any], given: str | None) -> list[str | None]:
+    """Of the names after `--static`, those of each function that is not compiled yet: two calls need not have the same arguments."""
+    names = options.names(given)
+    if not names:
+        return [None] * len(funs)
+    plain = map(plain_function, funs)
+    known = [set(inspect.signature(f).parameters) if f is not None else set() for f in plain]
+    strange = [name for name in names if not any(name in k for k in known)]
+    if strange:
+        there = ", ".join(sorted(set().union(*known))) or "none"
+        raise ValueError(
+            f"--static {given}: of the functions that are not compiled yet none has an argument {', '.join(map(repr, strange))}; "
+            f"there are: {there}. A jitted function has static_argnames of its own"
+        )
+    return [",".join(name for name in names if name in k) or None for k in known]
 
 
 def _with(compiled: Any, kwargs: dict[str, Any]) -> Any:
