@@ -8,6 +8,7 @@ import pytest
 from IPython.utils.capture import capture_output
 
 import xlab
+from tests.notebook.shells import loaded, run_well, shown
 from xlab import observe
 
 SETUP = """
@@ -36,10 +37,8 @@ CALLS = ("xstep", "xladder", "xflow", "xtime", "xhlo", "xmem", "xjit")
 @pytest.fixture
 def lab(shell):
     """A shell with the extension and a few functions."""
-    shell.run_line_magic("load_ext", "xlab")
-    assert shell.run_cell(SETUP).success
-    yield shell
-    shell.run_line_magic("xmesh", "off")
+    with loaded(shell, SETUP) as made:
+        yield made
 
 
 @pytest.fixture
@@ -47,9 +46,8 @@ def run(lab):
     """Runs a cell that must succeed; returns all text it showed."""
 
     def go(source):
-        with capture_output() as got:
-            lab.run_cell(source).raise_error()
-        return got.stdout + "\n".join(o.data["text/plain"] for o in got.outputs)
+        outputs, printed = run_well(lab, source)
+        return printed + shown(outputs)
 
     return go
 

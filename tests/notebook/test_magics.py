@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import html
 import json
 import re
 
@@ -11,48 +10,23 @@ import pytest
 
 import xlab
 import xlab.export
+from tests.notebook.shells import loaded, run_well, shown
 from xlab import observe
 from xlab.notebook.magics import MAGICS
 from xlab.notebook.views.program import SHARED
-
-SETUP = """
-import numpy as np
-import xlab
-from xlab import lax
-from xlab import numpy as jnp
-from xlab.sharding import NamedSharding, PartitionSpec as P
-x = jnp.arange(32.0).reshape(8, 4)
-w = jnp.ones((4, 2))
-def f(x, w):
-    return jnp.tanh(x @ w)
-"""
 
 
 @pytest.fixture
 def lab(shell):
     """A shell with the extension and a few arrays."""
-    shell.run_line_magic("load_ext", "xlab")
-    assert shell.run_cell(SETUP).success
-    yield shell
-    shell.run_line_magic("xmesh", "off")
+    with loaded(shell) as made:
+        yield made
 
 
 @pytest.fixture
-def run(lab, capsys):
+def run(lab):
     """Runs a cell that must succeed; returns what it displayed, as a list of bundles, and printed."""
-    from IPython.utils.capture import capture_output
-
-    def go(source):
-        with capture_output() as got:
-            result = lab.run_cell(source)
-            result.raise_error()
-        return [o.data for o in got.outputs], got.stdout
-
-    return go
-
-
-def shown(outputs) -> str:
-    return "\n".join(o["text/plain"] for o in outputs)
+    return lambda source: run_well(lab, source)
 
 
 def test_load_twice_unload_and_load_again(shell):
@@ -470,64 +444,6 @@ def test_step_records_a_run(lab, run):
     assert "The runs agree" in printed
 
 
-def test_objects_display_themselves(lab, run):
-    def form(source):
-        data, _ = lab.display_formatter.format(lab.ev(source))
-        return data
-
-    run(
-        "mesh = xlab.make_mesh((4, 2), ('data', 'model'), axis_types=(xlab.sharding.AxisType.Auto,) * 2)"
-    )
-    jaxpr = form("xlab.make_jaxpr(f)(x, w)")
-    assert "tanh" in jaxpr["text/plain"] and "tanh" in jaxpr["text/html"]
-    assert "<svg" in form("mesh")["text/html"]
-    placed = form("NamedSharding(mesh, P('data', None))")
-    assert all("P('data', None)" in html.unescape(placed[k]) for k in ("text/html", "text/plain"))
-    array = form("xlab.device_put(x, NamedSharding(mesh, P('data')))")["text/html"]
-    assert "8@data" in array and "<svg" in array and "<details" in array
-    assert "<pre" not in array.split("<details")[0] and "<code" not in array.split("<details")[0]
-    assert not {"text/html", "image/svg+xml"} & set(form("x"))
-    for value in (
-        "mesh",
-        "NamedSharding(mesh, P('data'))",
-        "xlab.device_put(x, NamedSharding(mesh, P('data')))",
-    ):
-        assert form(value)["image/svg+xml"].startswith("<svg")
-    for stage in (
-        "xlab.jit(f).trace(x, w)",
-        "xlab.jit(f).lower(x, w)",
-        "xlab.jit(f).lower(x, w).compile()",
-    ):
-        assert "tanh" in form(stage)["text/html"]
-    assert all(
-        form(source)["text/plain"] == form(source)["text/plain"]
-        for source in ("mesh", "xlab.make_jaxpr(f)(x, w)")
-    )
-
-
-def test_an_object_is_drawn_once_for_all_its_forms(lab, run, monkeypatch):
-    from xlab.notebook.views.layout import LayoutView
-    from xlab.notebook.views.mesh import MeshView
-
-    drawn = []
-    for view in (LayoutView, MeshView):
-        monkeypatch.setattr(
-            view,
-            "tree",
-            lambda self, record, tree=view.tree: drawn.append(type(record)) or tree(self, record),
-        )
-    run("mesh = xlab.make_mesh((4, 2), ('data', 'model'))")
-    for value in (
-        "mesh",
-        "NamedSharding(mesh, P('data'))",
-        "xlab.device_put(x, NamedSharding(mesh, P('data')))",
-    ):
-        data, _ = lab.display_formatter.format(lab.ev(value))
-        assert {"text/plain", "text/html", "image/svg+xml"} <= set(data)
-        assert len(drawn) == 1, drawn
-        drawn.clear()
-
-
 def test_a_view_that_fails_does_not_break_the_cell(lab, run, monkeypatch):
     from xlab import observe
 
@@ -538,11 +454,6 @@ def test_a_view_that_fails_does_not_break_the_cell(lab, run, monkeypatch):
     _, printed = run("%%xjit\ny = f(x, w)")
     assert lab.user_ns["y"].shape == (8, 2)
     assert "LookupError: no report today" in printed
-
-
-def test_names_of_the_page_are_escaped(lab, run):
-    outputs, _ = run("%%xjit\nnote = '</script><script>alert(1)</script>'\ny = f(x, w)")
-    assert "<script>alert" not in outputs[0]["text/html"]
 
 
 def test_looking_changes_nothing(lab, run):
@@ -560,33 +471,6 @@ def test_the_report_survives_json(lab, run):
 
     run("%%xjit\ny = f(x, w)")
     assert Record.from_json(json.loads(json.dumps(recording.last.to_json()))) == recording.last
-
-
-VSCODE = {"cellId": "vscode-notebook-cell:/home/me/a.ipynb#W0sZmlsZQ=="}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "asked", "live", "widget"),
-    [({"cellId": "a"}, "", True, False), (VSCODE, "0", True, False), ({"cellId": "a"}, "1", True, True), ({}, "1", False, False)],
-)  # fmt: skip
-def test_only_who_asks_is_given_a_widget(metadata, asked, live, widget, monkeypatch):
-    """A front end without the extension would show an error in place of a widget once the kernel is gone, and nbconvert at once."""
-    pytest.importorskip("anywidget")
-    from types import SimpleNamespace
-
-    from xlab.notebook import formatters
-    from xlab.notebook.views import view_for
-    from xlab.observe.records import MeshInfo
-
-    monkeypatch.setenv("XLAB_WIDGETS", asked)
-    mesh = MeshInfo(("data",), (2,), (0, 1))
-    shell = SimpleNamespace(
-        kernel=object(), get_parent=lambda: {"metadata": metadata}, execution_count=1
-    )
-    data, _ = formatters.bundle(view_for(mesh), mesh, shell, None)
-    assert {"text/plain", "text/html"} <= set(data)
-    assert ("application/vnd.xlab.view+json" in data) == live
-    assert ("application/vnd.jupyter.widget-view+json" in data) == widget
 
 
 def test_the_cold_time_of_one_operation_and_no_number_of_collectives(run):
@@ -614,25 +498,6 @@ def test_a_cell_that_runs_again_keeps_the_number_of_its_first_run_in_the_ledger(
     assert name and first.shown.startswith("In[")
 
 
-def test_a_pytree_is_drawn_as_a_tree(run):
-    outputs, _ = run("params = {'layers': [{'w': w}, {'w': w}], 'b': x}\n%xshard params")
-    assert shown(outputs).startswith("params: 3 leaves")
-    assert "[0] … [1]  ×2" in shown(outputs) and "<iframe" not in outputs[0]["text/html"]
-
-
-def test_an_abstract_mesh_and_a_sharding_over_it_are_drawn(lab):
-    """A cell that ends with one, although there are no devices."""
-    from xlab.notebook import formatters
-    from xlab.sharding import AbstractMesh, NamedSharding
-    from xlab.sharding import PartitionSpec as P
-
-    mesh = AbstractMesh((40, 25), ("data", "model"))
-    for value in (mesh, NamedSharding(mesh, P("data"))):
-        data, _ = lab.display_formatter.format(value)
-        assert "<svg" in data["text/html"], value
-    assert "1,000 abstract devices" in str(formatters.record_of(mesh))
-
-
 def test_settings_caches_and_effects(lab, run):
     outputs, _ = run("%xsettings debug_")
     assert re.search(r"debug_nans +False +default", shown(outputs))
@@ -651,17 +516,6 @@ def test_settings_caches_and_effects(lab, run):
     assert "disk" in shown(outputs)
     outputs, _ = run("%xeffects")
     assert "no effect is waited for" in shown(outputs)
-
-
-def test_an_error_about_devices_draws_them(lab, run):
-    from xlab.notebook.tracebacks import failure
-    from xlab.notebook.views.draw import html
-    from xlab.notebook.views.report import failure_node
-
-    run("d = xlab.devices()")
-    result = lab.run_cell("xlab.device_put(w, d[1]) + xlab.device_put(w, d[2])")
-    card = html(failure_node(failure(result.error_in_exec)))
-    assert card.count("xl-strip n") == 2 and "not one of its devices" in card
 
 
 def test_a_cell_with_symbolic_shapes(lab, run):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.notebook.shells import loaded, ran, shown
 from tests.notebook.views import sample
 from xlab import observe
 from xlab.backend import tpu_target
@@ -12,10 +13,8 @@ SETUP = "from xlab import numpy as jnp\nfrom xlab.sharding import PartitionSpec 
 
 @pytest.fixture
 def lab(shell):
-    shell.run_line_magic("load_ext", "xlab")
-    assert shell.run_cell(SETUP).success
-    yield shell
-    shell.run_line_magic("xmesh", "off")
+    with loaded(shell, SETUP) as made:
+        yield made
 
 
 @pytest.fixture
@@ -33,11 +32,8 @@ def there(monkeypatch):
 
 
 def run(lab, source):
-    from IPython.utils.capture import capture_output
-
-    with capture_output() as got:
-        result = lab.run_cell(source)
-    return result, "\n".join(o.data["text/plain"] for o in got.outputs), got.stdout
+    result, outputs, printed = ran(lab, source)
+    return result, shown(outputs), printed
 
 
 def test_a_cell_runs_here_and_is_compiled_there(lab, there):
