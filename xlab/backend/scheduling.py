@@ -40,7 +40,8 @@ def in_batches(devices: int) -> Iterator[None]:
         yield
     finally:
         if chosen:
-            _set(os.SCHED_OTHER)
+            with contextlib.suppress(OSError):
+                _set(os.SCHED_OTHER)
 
 
 def _set(policy: int) -> None:
