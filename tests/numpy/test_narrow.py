@@ -95,3 +95,11 @@ def test_astype_to_real_is_deprecated():
             assert cast(float).tolist() == [2]
         assert [w.filename for w in got] == [__file__]
     assert z.astype(bool).tolist() == [True] and z.astype("complex64") is z
+
+
+@pytest.mark.parametrize("number", [float, int])
+def test_a_complex_array_is_no_real_number_of_python(number):
+    z = jnp.array(2 + 1j)
+    with pytest.raises(TypeError, match=r"complex64: take its \.real"):
+        number(z)
+    assert complex(z) == 2 + 1j and number(z.real) == 2

@@ -22,8 +22,7 @@ __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The operand with another dtype; floats are truncated towards zero on the way to integers.
 
-    Warns:
-        np.exceptions.ComplexWarning: where complex numbers lose their imaginary part.
+    Complex numbers that lose their imaginary part are warned of, by NumPy's `ComplexWarning`.
     """
     return convert(operand, new_dtype, weak_type=False)
 

@@ -380,14 +380,13 @@ def astype(
 ) -> Array:
     """The values in another dtype; complex values lose their imaginary part, floats are cut towards zero.
 
+    The first is deprecated, and warned of.
+
     Args:
         x: an array.
         dtype: the new dtype.
         copy: whether the result may not share memory with `x`.
         device: a device or sharding the result is put on.
-
-    Warns:
-        DeprecationWarning: where complex numbers lose their imaginary part.
 
     Example:
         >>> import xlab.numpy as jnp
