@@ -20,7 +20,7 @@ from xlab import numpy as jnp
 from xlab.core.source_info import warn
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.operands import promoted_inexact
+from xlab.numpy.operands import promoted_inexact, whole_along
 from xlab.scipy.signal.trends import detrend as _detrend
 from xlab.scipy.signal.windows import window_of
 
@@ -259,8 +259,9 @@ def istft(
     total = size + (count - 1) * step
     places = (np.arange(count)[:, None] * step + np.arange(size)).ravel()
     weighted = segments * weights * jnp.sum(weights)
-    out = jnp.zeros((*Z.shape[:-2], total), weighted.dtype)
-    out = out.at[..., places].add(weighted.reshape(*Z.shape[:-2], count * size))
+    weighted = weighted.reshape(*Z.shape[:-2], count * size)
+    out = _filled(weighted[..., :0], total)  # zeros, whose batches are sharded as those of `Z`
+    out = out.at[..., places].add(weighted)
     norm = jnp.zeros(total, dtype).at[places].add(jnp.tile(weights**2, count))
     if boundary:
         out, norm = (v[..., size // 2 : total - size // 2] for v in (out, norm))
@@ -286,6 +287,9 @@ def _segments(
 ):  # fmt: skip
     """`(frequencies, times, [segments of each signal], weights)`: segments are (..., number, samples), without their trends."""
     signals = [jnp.moveaxis(v, axis, -1) for v in (x, y) if v is not None]
+    for v in (x, y):
+        if v is not None:
+            whole_along(name, "signal", v, axis)
     longest = max(v.shape[-1] for v in signals)
     signals = [_filled(v, longest) for v in signals]
     dtype = x.real.dtype
