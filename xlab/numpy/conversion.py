@@ -82,6 +82,11 @@ def array(
     return placed(out, device if out_sharding is None else out_sharding)
 
 
+def from_lists(x: Any) -> Any:
+    """Numbers in lists and tuples as an array, for the functions that take such as SciPy does; anything else as it is."""
+    return asarray(x) if isinstance(x, (list, tuple)) else x
+
+
 def asarray(
     a: Any,
     dtype: DTypeLike | None = None,
