@@ -32,6 +32,7 @@ from xlab.core.jaxpr import (
     open_jaxpr,
     subjaxprs_of_params,
 )
+from xlab.core.locations import looking_at
 from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.observe.beside.calls import JaxExecutable, JaxProgram, program_of, readable
 from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
@@ -394,9 +395,10 @@ def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) 
         fun.check(args, kwargs or {})
         return fun.traced
     trace = own(fun, "trace")
-    if trace is None and own(fun, "lower") is not None:
-        return held_stage(fun.lower(*args, **(kwargs or {})))._traced
-    return held_stage((trace or jitted(fun, None, args, kwargs).trace)(*args, **(kwargs or {})))
+    with looking_at(fun):
+        if trace is None and own(fun, "lower") is not None:
+            return held_stage(fun.lower(*args, **(kwargs or {})))._traced
+        return held_stage((trace or jitted(fun, None, args, kwargs).trace)(*args, **(kwargs or {})))
 
 
 def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStages:
