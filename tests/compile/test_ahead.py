@@ -332,3 +332,21 @@ def test_what_has_a_shape_and_a_dtype_stands_for_an_array_in_eval_shape(wrap):
     assert (got.shape, got.dtype) == ((2,), np.int32)
     with pytest.raises(xlab.errors.InvalidInputException, match="'text'|of type str"):
         xlab.eval_shape(wrap(lambda x: x), "text")
+
+
+def test_a_shape_has_the_length_of_its_first_dimension():
+    assert len(xlab.ShapeDtypeStruct((3, 2), np.float32)) == 3
+    assert not xlab.ShapeDtypeStruct((0, 2), np.float32)
+    with pytest.raises(TypeError, match="unsized"):
+        len(xlab.ShapeDtypeStruct((), np.float32))
+
+
+def test_a_shape_refuses_a_sharding_of_more_dimensions():
+    mesh = xlab.make_mesh((8,), ("x",))
+    long = NamedSharding(mesh, P("x", None))
+    with pytest.raises(ValueError, match=r"rank at least 2, .* rank 1 \(shape \(8,\)\)"):
+        xlab.ShapeDtypeStruct((8,), np.float32, sharding=long)
+    matrix = xlab.ShapeDtypeStruct((8, 2), np.float32, sharding=long)
+    with pytest.raises(ValueError, match="rank at least 2"):
+        matrix.update(shape=(8,))
+    assert matrix.update(shape=(8,), sharding=NamedSharding(mesh, P("x"))).shape == (8,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 
@@ -210,3 +211,26 @@ def test_a_warning_is_at_the_users_line(warning):
         warning()
     assert {w.filename for w in found} == {__file__}
     assert {w.lineno for w in found} == {warning.__code__.co_firstlineno}
+
+
+def test_what_vmap_adds_around_a_function_that_is_looked_at_is_at_its_first_line():
+    """No line of the function makes it, and the line of the observer is none of the program's."""
+    x = np.ones((3, 4), np.float32)
+    first = inner.__code__.co_firstlineno
+    for fun in (
+        xlab.vmap(inner, 1),
+        xlab.vmap(xlab.jit(inner), 1),
+        xlab.jit(xlab.vmap(functools.partial(inner), 1)),
+    ):
+        sources = [e.source for e in observe.program(fun, x).equations]
+        assert first in [s.line for s in sources]
+        assert {s.function for s in sources} == {"inner"}, sources
+
+    def called(x):
+        return xlab.vmap(inner, 1)(x)
+
+    sources = [e.source for e in observe.program(called, x).equations]
+    assert sources[-1].function.endswith("called") and "vmap(inner" in sources[-1].text
+    assert "make_jaxpr" in str(
+        xlab.make_jaxpr(xlab.vmap(inner, 1))(x).eqns[-1].source_info.position().text()
+    )

@@ -67,3 +67,39 @@ def test_special_functions_compute_in_32_bits(name):
     np.testing.assert_array_equal(
         fun(x.astype("float8_e5m2"), x.astype("float8_e5m2")), fun(x, x).astype("float8_e5m2")
     )
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        lambda z: jnp.asarray(z, float),
+        lambda z: jnp.array(z, dtype=int),
+        lambda z: jnp.float32(z),
+        lambda z: jnp.asarray(np.asarray(z), float),
+        lambda z: xlab.lax.convert_element_type(z, "float32"),
+        lambda z: xlab.jit(lambda v: xlab.lax.convert_element_type(v, "float32"))(z),
+        lambda z: jnp.sum(z, dtype=float, keepdims=True),
+        lambda z: jnp.concatenate([z], dtype=float),
+    ],
+)
+def test_a_lost_imaginary_part_is_warned_of_at_the_users_line(cast):
+    with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part") as got:
+        assert cast(jnp.array([2 + 1j])).tolist() == [2]
+    assert {w.filename for w in got} == {__file__}
+
+
+def test_astype_to_real_is_deprecated():
+    z = jnp.array([2 + 1j])
+    for cast in (z.astype, lambda d: jnp.astype(np.asarray(z), d), lambda d: xlab.jit(lambda v: v.astype(d))(z)):  # fmt: skip
+        with pytest.warns(DeprecationWarning, match="will soon raise a ValueError") as got:
+            assert cast(float).tolist() == [2]
+        assert [w.filename for w in got] == [__file__]
+    assert z.astype(bool).tolist() == [True] and z.astype("complex64") is z
+
+
+@pytest.mark.parametrize("number", [float, int])
+def test_a_complex_array_is_no_real_number_of_python(number):
+    z = jnp.array(2 + 1j)
+    with pytest.raises(TypeError, match=r"complex64: take its \.real"):
+        number(z)
+    assert complex(z) == 2 + 1j and number(z.real) == 2

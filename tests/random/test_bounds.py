@@ -1,4 +1,4 @@
-"""Bounds of random integers beyond their dtype."""
+"""Bounds of random numbers: beyond the dtype of integers, and of a shape that does not fit."""
 
 import numpy as np
 import pytest
@@ -33,3 +33,23 @@ def test_arrays_of_bounds_may_hold_infinities():
     assert (out[:, 0] > 1000).any() and (out[:, 0] >= 0).all()
     assert set(np.unique(out[:, 1])) == {0, 1, 2} and not out[:, 2].any()
     assert jnp.all(xlab.random.randint(xlab.random.key(0), (5,), 7, np.nan) == 7)
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message"),
+    [
+        (lambda r, k: r.uniform(k, (3,), minval=jnp.zeros(2)), TypeError,
+         r"uniform got shape \(3,\), which its parameter minval of shape \(2,\)"),
+        (lambda r, k: r.uniform(k, (), maxval=np.ones(2)), TypeError, r"maxval of shape \(2,\)"),
+        (lambda r, k: r.uniform(k, (3,), minval=jnp.zeros((1, 3))), TypeError, r"minval of shape \(1, 3\)"),
+        (lambda r, k: r.uniform(k, (3,), minval=[0, 1, 2]), TypeError, "list is not a valid array"),
+        (lambda r, k: r.randint(k, (3,), 0, jnp.arange(2)), ValueError, r"randint .* maxval of shape \(2,\)"),
+        (lambda r, k: r.truncated_normal(k, jnp.zeros(2), 1.0, (3,)), ValueError, r"lower of shape \(2,\)"),
+        (lambda r, k: r.truncated_normal(k, jnp.zeros(2), jnp.ones(3)), ValueError,
+         r"lower of shape \(2,\), upper of shape \(3,\)"),
+        (lambda r, k: r.beta(k, 1.0, jnp.ones((2, 3)), (1, 3)), ValueError, r"b of shape \(2, 3\)"),
+    ],
+)  # fmt: skip
+def test_a_parameter_of_a_shape_that_does_not_fit_is_named(draw, error, message):
+    with pytest.raises(error, match=message):
+        draw(xlab.random, xlab.random.key(0))

@@ -11,6 +11,8 @@ from xlab import lax
 from xlab.core import avals
 from xlab.core.check import check_jaxpr
 from xlab.core.sharding_rules import sharding_rules
+from xlab.errors import ShardingTypeError
+from xlab.scipy import signal
 from xlab.sharding import (
     AbstractMesh,
     AxisType,
@@ -462,6 +464,65 @@ def test_a_case_that_spreads_keeps_its_sharding(context, fun, lies):
     out = xlab.jit(fun)(put("x", value=v))
     assert out.aval.sharding.spec == P(*lies)
     np.testing.assert_array_equal(out, fun(v))
+
+
+# -- places among sorted values, and segments of signals ---------------------------------------------------
+
+
+def _rebuilt(x):
+    """Segments of a spectrum put together again."""
+    return signal.istft(signal.stft(x, nperseg=4)[2], nperseg=4)[1]
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [
+        lambda x: jnp.searchsorted(np.arange(0, 32, 3), x),
+        lambda x: jnp.digitize(x, np.array([9.0, 3, 1])),
+        lambda x: jnp.digitize(x, np.zeros(0)),
+        lambda x: jnp.interp(x, np.array([1.0, 5, 9]), np.array([0.0, 2, 1]), period=11),
+        lambda x: signal.welch(x, nperseg=4)[1],
+        _rebuilt,
+    ],
+    ids=["searchsorted", "digitize", "no bins", "interp", "welch", "istft"],
+)
+def test_values_that_are_looked_up_keep_their_sharding(context, fun):
+    value = np.random.RandomState(0).rand(8, 4).astype(np.float32) * 12
+    for f in (fun, xlab.jit(fun)):
+        out = f(put("x", value=value))
+        assert out.aval.sharding.spec == P("x", None)
+        np.testing.assert_allclose(out, fun(value), rtol=1e-5, atol=1e-6)
+
+
+def test_the_counts_of_a_sharded_array_are_those_of_the_whole(context):
+    counts, edges = xlab.jit(lambda x: jnp.histogram(x, 4))(put("x", "y"))
+    assert counts.tolist() == [8, 8, 8, 8] and edges[-1] == 31
+
+
+@pytest.mark.parametrize(
+    ("fun", "message"),
+    [
+        (lambda v: jnp.searchsorted(v, 2.0), "searchsorted takes the sorted vector"),
+        (lambda v: jnp.searchsorted(X[:, 0], 2.0, sorter=v.astype(int)), "takes the sorter"),
+        (lambda v: jnp.digitize(2.0, v), "digitize takes the bins"),
+        (lambda v: jnp.interp(2.0, v, X[:, 0]), "interp takes the positions `xp`"),
+        (lambda v: jnp.interp(2.0, X[:, 0], v), "interp takes the values `fp`"),
+        (lambda v: signal.stft(v[:, None], nperseg=4, axis=0), "stft takes the signal"),
+        (lambda v: signal.csd(X[:, 0], v, nperseg=4), "csd takes the signal"),
+    ],
+)
+def test_what_is_walked_through_has_to_be_whole(context, fun, message):
+    with pytest.raises(
+        ShardingTypeError,
+        match=rf"{message} in one piece along dimension 0, got \w+\[8@x.*\], sharded there along 'x'.*reshard",
+    ):
+        xlab.jit(fun)(put("x", value=X[:, 0]))
+
+
+def test_a_kernel_has_to_be_whole(context):
+    v = put("x", value=X[:, 0])
+    with pytest.raises(ShardingTypeError, match=r"or the right side, are sharded.*reshard"):
+        jnp.convolve(v, v)
 
 
 def test_eval_shape_says_that_a_result_is_whole(context):

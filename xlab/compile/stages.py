@@ -25,6 +25,8 @@ from xlab.core.jaxpr import eval_jaxpr
 from xlab.core.refs import AbstractRef
 from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.interpreters.mlir.locations import strip_locations
+from xlab.sharding.indices import check_rank
+from xlab.sharding.named import NamedSharding
 from xlab.sharding.placement import Format, default_layout
 from xlab.sharding.typed import memory_space
 
@@ -72,6 +74,8 @@ class ShapeDtypeStruct:
             weak_type,
             layouts.requested_layout(sharding),
         )
+        if isinstance(self.sharding, NamedSharding):
+            check_rank(self.sharding.spec, self.shape, f"Sharding {self.sharding}")
 
     def __setstate__(self, state):
         for name, value in state[1].items():
@@ -80,6 +84,11 @@ class ShapeDtypeStruct:
     ndim = property(lambda self: len(self.shape))
     format = property(lambda self: Format(self._layout, self.sharding))
     size = property(lambda self: math.prod(self.shape))
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("len() of unsized object: a ShapeDtypeStruct of shape () has no rows")
+        return self.shape[0]
 
     def _aval(self):
         inner = ShapedArray(

@@ -202,6 +202,11 @@ def _scalar(self, convert):
         raise TypeError(
             f"only arrays with one element become a Python number, got {self.aval.str_short(short_dtypes=True)}"
         )
+    if self.aval.dtype.kind == "c" and convert is not complex:
+        raise TypeError(
+            f"{convert.__name__}() argument must be a real number, got an array of {dtypes.name(self.aval.dtype)}: take "
+            f"its .real or .imag first"
+        )
     return convert(self._host_value().reshape(())[()])
 
 

@@ -5,9 +5,12 @@ Asked once for every equation that is recorded, so the frames around one are loo
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
-from types import FrameType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 from xlab.core import source_info
@@ -64,6 +67,9 @@ def current_source_info(here: dict[str, Any] | None = None) -> tuple:
         if code is _began[0] and here["callers"] is not None:
             # Nothing of the user's stands between the equation and the beginning of its trace.
             inner, outer = here["callers"]
+            looked_at = here["looked_at"]
+            if outer is None and looked_at is not None and _in_vmap(_getframe(1), code):
+                return (looked_at, 0, here["scope"], ((), here["callers"]))
             if inner:
                 return (*inner[:2], here["scope"], (inner[2:], outer))
         frame = frame.f_back
@@ -94,6 +100,43 @@ def _callers(frame: FrameType | None) -> tuple:
             break
         frame = frame.f_back
     return tuple(found)
+
+
+@contextmanager
+def looking_at(fun: Any) -> Iterator[None]:
+    """While an observer traces a function, what no line of it makes (`vmap` moves an axis) is at its first line, not where it is looked at."""
+    previous = state.looked_at
+    seen = 0
+    while seen < 100 and (inner := _made_of(fun)) is not None:
+        fun, seen = inner, seen + 1
+    code = fun.__code__ if isinstance(fun, FunctionType) else None
+    internal = code is None or source_info.is_internal(code.co_filename)
+    state.looked_at = None if internal else code
+    try:
+        yield
+    finally:
+        state.looked_at = previous
+
+
+def _in_vmap(frame: FrameType | None, began: Any) -> bool:
+    """Whether `vmap` is among the frames up to where the trace begins."""
+    while frame is not None and frame.f_code is not began:
+        if frame.f_code.co_name == "vmap_fun" and source_info.is_internal(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _made_of(fun: Any) -> Any:
+    """The function that another is made of; None of one that is written."""
+    if isinstance(fun, functools.partial):
+        return fun.func
+    if isinstance(fun, MethodType):
+        return fun.__func__
+    try:
+        return getattr(fun, "__wrapped__", None)
+    except Exception:  # an object of the user's, which may answer as it likes
+        return None
 
 
 def forget_frames() -> None:

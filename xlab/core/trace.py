@@ -140,6 +140,7 @@ class _State(threading.local):
     source_info: Any = None  # location to use instead of the caller's
     callers: Any = None  # the user's frames around the trace that is being made
     called: Any = None  # the frame that made the last equation (`locations.py`)
+    looked_at: Any = None  # the code of the function that an observer traces
     axes: dict[Any, Axis] = {}  # bound axis names; replaced, never changed in place
     manual: Any = None  # mesh axes under check_vma, or None where types do not vary
     manual_mesh: Any = None  # the mesh whose axes are manual

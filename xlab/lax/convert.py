@@ -10,6 +10,7 @@ from xlab.core import dtypes
 from xlab.core.avals import HOST_VALUES, ShapedArray, aval_of
 from xlab.core.primitive import Primitive
 from xlab.core.sharding_rules import sharding_rules
+from xlab.core.source_info import warn
 from xlab.core.typing import Array, ArrayLike, DTypeLike
 from xlab.interpreters import ad, batching, costs, mlir
 from xlab.interpreters.ad import Zero
@@ -19,12 +20,28 @@ __all__ = ["bitcast_convert_type", "convert_element_type", "reduce_precision", "
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
-    """The operand with another dtype; floats are truncated towards zero on the way to integers."""
+    """The operand with another dtype; floats are truncated towards zero on the way to integers.
+
+    Complex numbers that lose their imaginary part are warned of, by NumPy's `ComplexWarning`.
+    """
     return convert(operand, new_dtype, weak_type=False)
 
 
-def convert(operand, new_dtype=None, weak_type: bool = False):
-    """`convert_element_type` that can also change weakness; no equation where nothing changes."""
+def warn_of_lost_part(given, dtype) -> None:
+    """Warns where values of dtype `given` lose their imaginary part in another one."""
+    if given.kind == "c" and not dtypes.issubdtype(dtype, np.complexfloating):
+        warn(
+            f"Casting complex values to real discards the imaginary part: {dtypes.name(given)} to {dtypes.name(dtype)}. "
+            f"Take the part that is meant with .real or .imag first.",
+            np.exceptions.ComplexWarning,
+        )
+
+
+def convert(operand, new_dtype=None, weak_type: bool = False, *, warns: bool = True):
+    """`convert_element_type` that can also change weakness; no equation where nothing changes.
+
+    Where it `warns`, it does so of an imaginary part that is lost.
+    """
     if (
         type(operand) is int
         and new_dtype is not None
@@ -54,6 +71,8 @@ def convert(operand, new_dtype=None, weak_type: bool = False):
             f"cannot convert {aval} to {dtypes.name(dtype)}: keys are made with xlab.random.wrap_key_data and "
             f"opened with xlab.random.key_data"
         )
+    if warns:
+        warn_of_lost_part(aval.dtype, dtype)
     return convert_element_type_p.bind(
         operand, new_dtype=dtype, weak_type=bool(weak_type), sharding=None
     )

@@ -73,7 +73,9 @@ def fft(x: ArrayLike, fft_type: str | int | FftType, fft_lengths: Sequence[int])
         if not _e.floating(dtype):
             x = convert(x, dtypes.inexact_dtype(dtype))
     elif not _e.complexes(dtype):
-        x = convert(x, dtypes.promote_types(dtypes.inexact_dtype(dtype), np.complex64))
+        # Not by promotion, which leaves 8-bit floats out.
+        double = dtypes.inexact_dtype(dtype) == np.float64
+        x = convert(x, np.complex128 if double else np.complex64)
     if not lengths:
         return x
     return fft_p.bind(x, fft_type=kind, fft_lengths=lengths)

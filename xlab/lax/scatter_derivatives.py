@@ -295,7 +295,8 @@ def _gather_transpose(
         n.operand_batching_dims,
         n.start_indices_batching_dims,
     )
-    zeros = zeros_like_aval(x.aval.to_ct_aval())
+    # Not weak, also where the operand is: so the reference has it.
+    zeros = zeros_like_aval(x.aval.to_ct_aval().strip_weak_type())
     return [
         scatter_add(
             zeros,

@@ -381,8 +381,8 @@ def convolution(ins, outs, *, dimension_numbers, out_sharding=None, **_):
     left = entries(lhs)
     if left[lhs_feature] or any(entries(rhs)):
         raise ShardingTypeError(
-            f"it is not clear how the result of a convolution of {described(ins)} should be sharded: its features are "
-            f"dim_axes. Say so with out_sharding=. {RESHARD}"
+            f"it is not clear how the result of a convolution of {described(ins)} should be sharded: the features of "
+            f"the left side, or the right side, are sharded. Say so with out_sharding=. {RESHARD}"
         )
     out = [()] * outs[0].ndim
     out[out_dims[0]] = left[lhs_batch]

@@ -17,7 +17,7 @@ from xlab.lax import elementwise as _e
 from xlab.lax.arithmetic import abs, add, div, mul, neg, sub
 from xlab.lax.bits import bitwise_and, bitwise_not, bitwise_or
 from xlab.lax.comparison import eq, ge, gt, le, lt, ne, select
-from xlab.lax.convert import convert_element_type
+from xlab.lax.convert import convert
 from xlab.lax.creation import full_like
 from xlab.lax.elementwise import check_dtypes, elementwise
 from xlab.lax.special import digamma, lgamma
@@ -246,17 +246,24 @@ def _density(a, x):
     return select(endless, full_like(x, 0), inner)
 
 
+def _times(t, slope):
+    """The tangent times a slope that is not weak; the conversion makes the gradient in a weak operand weak."""
+    return mul(convert(t, aval_of(slope).dtype), slope)
+
+
 igamma_p = elementwise("igamma", _e.floating, operands=2)
 ad.defjvp(
-    igamma_p, lambda t, a, x: mul(t, _slope_in_shape(a, x)), lambda t, a, x: mul(t, _density(a, x))
+    igamma_p,
+    lambda t, a, x: _times(t, _slope_in_shape(a, x)),
+    lambda t, a, x: _times(t, _density(a, x)),
 )
 mlir.register_text_lowering(igamma_p, widened(_igamma))
 
 igammac_p = elementwise("igammac", _e.floating, operands=2)
 ad.defjvp(
     igammac_p,
-    lambda t, a, x: neg(mul(t, _slope_in_shape(a, x))),
-    lambda t, a, x: neg(mul(t, _density(a, x))),
+    lambda t, a, x: neg(_times(t, _slope_in_shape(a, x))),
+    lambda t, a, x: neg(_times(t, _density(a, x))),
 )
 mlir.register_text_lowering(igammac_p, widened(_igammac))
 
@@ -278,8 +285,9 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike, *, dtype: DTypeLike | None = N
         dtype: the dtype to compute in.
     """
     check_dtypes("random_gamma_grad", (aval_of(a), aval_of(x)), _e.floating)
+    weak = dtype is None and aval_of(a).weak_type and aval_of(x).weak_type
     dtype = aval_of(x).dtype if dtype is None else dtypes.canonicalize_dtype(dtype)
-    return convert_element_type(_random_gamma_grad(*brought([a, x])), dtype)
+    return convert(_random_gamma_grad(*brought([a, x])), dtype, weak)
 
 
 def _random_gamma_grad(a, x):
@@ -366,7 +374,7 @@ def _betainc_slope(t, a, b, x):
     between = bitwise_and(ge(x, zero), le(x, one))
     defined = bitwise_and(between, bitwise_and(ge(a, zero), ge(b, zero)))
     slope = select(bitwise_and(defined, one_end), full_like(x, 0), slope)
-    return mul(slope, t)
+    return _times(t, slope)
 
 
 def _no_slope(t, *_):

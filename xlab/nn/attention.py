@@ -11,6 +11,7 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.nn.softmax import softmax
 from xlab.numpy.arithmetic import as_array
+from xlab.numpy.conversion import from_lists
 from xlab.numpy.operands import cast_operand, check, shape_of
 
 
@@ -54,6 +55,7 @@ def dot_product_attention(
         raise ValueError(
             f"implementation must be None or 'xla', got {implementation!r}: no other is compiled here"
         )
+    query, key, value, bias = map(from_lists, (query, key, value, bias))
     query, key, value = (as_array(x) for x in check("dot_product_attention", query, key, value))
     shape = query.shape
     if query.ndim not in (3, 4) or key.ndim != query.ndim or value.ndim != query.ndim:
@@ -94,12 +96,13 @@ def dot_product_attention(
     weights = cast_operand(softmax(scores, axis=-1), key.dtype)
     weights = lax.reshape(weights, (batch, groups, heads // groups, n, m))
     out = jnp.einsum("bkgts,bskh->btkgh", weights, value)
-    out = lax.reshape(out, (*shape[:-1], value.shape[-1]))
+    out = lax.reshape(out, (batch, n, heads, value.shape[-1]))
     if query_seq_lengths is not None:
         rows = _positions((batch, n, 1, 1), 1)
         out = jnp.where(
             lax.lt(rows, lax.reshape(as_array(query_seq_lengths), (batch, 1, 1, 1))), out, 0
         )
+    out = out if len(shape) == 4 else lax.squeeze(out, (0,))
     if not return_residual:
         return out
     from xlab.nn.softmax import logsumexp

@@ -13,6 +13,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.comparison import select
 from xlab.lax.convert import convert
 from xlab.lax.cumulative import log_add_exp
+from xlab.lax.elementwise import convert_on_host
 from xlab.lax.reshard import reshard
 from xlab.lax.sharding_in_types import broadcast
 from xlab.numpy.jit_when_eager import jit_when_eager
@@ -305,7 +306,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def _is_known_integer(x, y) -> bool:
     """Whether an exponent that is known counts as an integer: powers are then of the type of the base, and never of 1 / 0."""
     if type(y) is bool:
-        return inexact(dtype_of(x))
+        return dtype_of(x) != np.bool_
     (y,) = check("power", y)
     return not shape_of(y) and dtypes.issubdtype(dtype_of(y), np.integer)
 
@@ -385,7 +386,12 @@ def log2(x: ArrayLike, /) -> Array:
     (x,) = promoted_inexact("log2", x)
     if is_complex(x):
         return _scaled_log(x, 1 / np.log(2))
-    return strip_weak_type(lax.div(lax.log(x), lax.log(scalar(2, x))))
+    return lax.div(lax.log(x), lax.log(_strong(2, x)))
+
+
+def _strong(value, x):
+    """A factor in the dtype of an operand that is not weak, so that neither a product nor its gradient is."""
+    return convert_on_host(value, dtype_of(x))[()]
 
 
 def _scaled_log(x, factor):
@@ -410,7 +416,7 @@ def log10(x: ArrayLike, /) -> Array:
     (x,) = promoted_inexact("log10", x)
     if is_complex(x):
         return _scaled_log(x, 1 / np.log(10))
-    return strip_weak_type(lax.mul(lax.log(x), scalar(float(1 / np.log(10)), x)))
+    return lax.mul(lax.log(x), _strong(1 / np.log(10), x))
 
 
 @jit_when_eager

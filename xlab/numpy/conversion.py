@@ -14,10 +14,11 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray, is_native_array
 from xlab.core.avals import aval_of, short_repr, symbolic_types
 from xlab.core.dims import SymbolicDim
+from xlab.core.source_info import warn
 from xlab.core.trace import EVAL, Tracer, state
 from xlab.core.typing import Array, ArrayLike, DeviceLike, DTypeLike, ShardingLike
 from xlab.interpreters.constants import made_while_traced
-from xlab.lax.convert import convert
+from xlab.lax.convert import convert, warn_of_lost_part
 from xlab.lax.elementwise import convert_on_host
 from xlab.lax.reshard import reshard
 from xlab.numpy.operands import cast_operand, check, kind_of
@@ -80,6 +81,11 @@ def array(
             out, (1,) * (ndmin - ndim) + out.aval.shape, range(ndmin - ndim, ndmin)
         )
     return placed(out, device if out_sharding is None else out_sharding)
+
+
+def from_lists(x: Any) -> Any:
+    """Numbers in lists and tuples as an array, for the functions that take such as SciPy does; anything else as it is."""
+    return asarray(x) if isinstance(x, (list, tuple)) else x
 
 
 def asarray(
@@ -198,13 +204,19 @@ def host_number(x, dtype):
 def _host_convert(x, dtype):
     if x.dtype == dtype:
         return x
-    if (
-        dtypes.issubdtype(x.dtype, np.complexfloating)
-        and dtype != np.bool_
-        and not dtypes.issubdtype(dtype, np.complexfloating)
-    ):
+    if _loses_part(x.dtype, dtype):
+        warn_of_lost_part(x.dtype, dtype)
         x = x.real
     return x.astype(dtype)
+
+
+def _loses_part(given, dtype) -> bool:
+    """Whether complex numbers become real ones; as truth values they are compared with 0 as a whole."""
+    return (
+        dtypes.issubdtype(given, np.complexfloating)
+        and dtype != np.bool_
+        and not dtypes.issubdtype(dtype, np.complexfloating)
+    )
 
 
 def _refuse_complex(leaves, dtype):
@@ -373,6 +385,8 @@ def astype(
 ) -> Array:
     """The values in another dtype; complex values lose their imaginary part, floats are cut towards zero.
 
+    The first is deprecated, and warned of.
+
     Args:
         x: an array.
         dtype: the new dtype.
@@ -386,9 +400,17 @@ def astype(
     """
     check("astype", x)
     dtype = dtypes.canonicalize_dtype(np.float64) if dtype is None else user_dtype(dtype, "astype")
-    if kind_of(x) != "array":
+    kind = kind_of(x)
+    if kind in ("array", "host") and _loses_part(x.dtype, dtype):
+        warn(
+            f"Casting from complex to real dtypes will soon raise a ValueError: astype got {dtypes.name(x.dtype)} for "
+            f"{dtypes.name(dtype)}. Take the part that is meant with jnp.real or jnp.imag first.",
+            DeprecationWarning,
+        )
+        x = x.real if kind == "host" else x
+    if kind != "array":
         return array(x, dtype)
     if dtype == np.bool_ and x.aval.dtype != np.bool_ and not dtypes.is_extended(x.aval.dtype):
         return lax.ne(x, np.zeros((), x.aval.dtype)[()])
-    out = convert(x, dtype, False)
+    out = convert(x, dtype, False, warns=False)
     return placed(lax.copy(out) if copy and out is x else out, device)

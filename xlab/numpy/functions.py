@@ -11,6 +11,7 @@ from xlab.core import dtypes
 from xlab.core.alias import alias
 from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
+from xlab.lax.elementwise import beside
 from xlab.numpy.arithmetic import as_array, is_complex, scalar, select_like, select_promoted
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import (
@@ -400,7 +401,7 @@ def deg2rad(x: ArrayLike, /) -> Array:
         Array(3.1415927, dtype=float32, weak_type=True)
     """
     (x,) = promoted_inexact("deg2rad", x)
-    return lax.mul(x, scalar(np.pi / 180, x))
+    return lax.mul(x, beside(np.pi / 180, x))
 
 
 @jit_when_eager
@@ -413,7 +414,7 @@ def rad2deg(x: ArrayLike, /) -> Array:
         Array(180., dtype=float32, weak_type=True)
     """
     (x,) = promoted_inexact("rad2deg", x)
-    return lax.mul(x, scalar(180 / np.pi, x))
+    return lax.mul(x, beside(180 / np.pi, x))
 
 
 radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
@@ -429,7 +430,7 @@ def sinc(x: ArrayLike, /) -> Array:
         Array(1., dtype=float32, weak_type=True)
     """
     (x,) = promoted_inexact("sinc", x)
-    angle = lax.mul(scalar(np.pi, x), x)
+    angle = lax.mul(beside(np.pi, x), x)
     near = lax.lt(lax.abs(angle), scalar(0.5, lax.abs(angle)))
     safe = select_like(near, 1, angle)
     # The series has the function's derivatives near 0, where those of the quotient lose themselves. Farther out its powers overflow.

@@ -19,11 +19,13 @@ from xlab.core.avals import ShapedArray, aval_of
 from xlab.core.dims import dim_index, dim_indices
 from xlab.core.source_info import warn
 from xlab.core.trace import Tracer
-from xlab.errors import ConcretizationTypeError, TokenError
+from xlab.errors import ConcretizationTypeError, ShardingTypeError, TokenError
 from xlab.lax.convert import convert
 from xlab.lax.elementwise import convert_on_host
 from xlab.lax.reductions import highest, lowest
 from xlab.lax.shape import broadcast_in_dim, broadcast_shapes
+from xlab.lax.sharding_in_types import RESHARD
+from xlab.sharding.typed import entries
 
 _KINDS: dict[type, str] = {
     bool: "python",
@@ -74,6 +76,17 @@ def check(name: str, *xs):
             opened = list(xs) if opened is None else opened
             opened[i] = x.__jax_array__()
     return xs if opened is None else tuple(opened)
+
+
+def whole_along(name: str, what: str, x, axis: int):
+    """Refuses an array that Explicit axes of a mesh shard along the dimension that a function walks through."""
+    aval = aval_of(x)
+    axes = entries(aval)[axis]
+    if axes:
+        raise ShardingTypeError(
+            f"{name} takes the {what} in one piece along dimension {axis % aval.ndim}, got {aval.str_short(short_dtypes=True)}, "
+            f"sharded there along {', '.join(map(repr, axes))}. {RESHARD}"
+        )
 
 
 def no_out(name: str, out):

@@ -16,7 +16,15 @@ from xlab.lax.shape import canonical_axis
 from xlab.lax.sort import sort as _sorted
 from xlab.numpy.arithmetic import as_array, select_promoted
 from xlab.numpy.jit_when_eager import jit_when_eager
-from xlab.numpy.operands import cast_operand, check, index_dtype, ndim_of, promoted, shape_of
+from xlab.numpy.operands import (
+    cast_operand,
+    check,
+    index_dtype,
+    ndim_of,
+    promoted,
+    shape_of,
+    whole_along,
+)
 from xlab.numpy.shape import ravel
 from xlab.numpy.ufuncs import greater_equal
 
@@ -248,6 +256,8 @@ def searchsorted(
     if sorter is not None:
         from xlab.numpy.indexing import take
 
+        whole_along("searchsorted", "sorted vector", a, 0)
+        whole_along("searchsorted", "sorter", sorter, 0)
         a = take(a, sorter)
     return _searchsorted(a, v, side=side)
 
@@ -267,9 +277,10 @@ def _searchsorted(a, v, side):
     from xlab.numpy.indexing import take
 
     a, v = (as_array(x) for x in promoted("searchsorted", a, v))
+    whole_along("searchsorted", "sorted vector", a, 0)
     n = a.shape[0]
     index = np.dtype(np.int32)
-    low, high = lax.full(v.shape, 0, index), lax.full(v.shape, n, index)
+    low, high = lax.full_like(v, 0, index), lax.full_like(v, n, index)
     if not n:
         return low
 
@@ -330,10 +341,11 @@ def digitize(
 @jit_when_eager(static="right")
 def _digitize(x, bins, right):
     bins = as_array(bins)
+    whole_along("digitize", "bins", bins, 0)
     n = bins.shape[0]
     side = "right" if not right else "left"
     if not n:
-        return lax.full(shape_of(x), 0, np.dtype(np.int32))
+        return lax.full_like(x, 0, np.dtype(np.int32))
     first, last = (
         lax.index_in_dim(bins, 0, 0, keepdims=False),
         lax.index_in_dim(bins, -1, 0, keepdims=False),

@@ -25,6 +25,7 @@ from xlab.numpy.operands import (
     ndim_of,
     promoted_inexact,
     shape_of,
+    whole_along,
 )
 from xlab.numpy.reductions import axes_of
 from xlab.numpy.reductions import sum as _sum
@@ -254,6 +255,8 @@ def _interp(x, xp, fp, left, right, period):
 
     x, xp = (as_array(v) for v in promoted_inexact("interp", x, xp))
     (fp,) = (as_array(v) for v in promoted_inexact("interp", fp))
+    for what, points in (("positions `xp`", xp), ("values `fp`", fp)):
+        whole_along("interp", what, points, 0)
     if period is not None:
         period = cast_operand(period, xp.dtype)
         x, xp = remainder(x, period), remainder(xp, period)

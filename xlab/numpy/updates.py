@@ -403,6 +403,8 @@ def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indice
         values = _as(values, real_part_dtype(dtypes.dtype_and_weak(values)[0]))
         common = dtypes.result_type(own.dtype, aval_of(values).dtype)
     x, values = _as(x, common), _as(values, common)
+    if aval_of(values).weak_type and not own.weak_type:
+        values = convert(values, common)  # so that the gradient in the values is weak, as they are
     if flags:
         x = expand_dims(x, flags)
     plan = plan_positions(aval_of(x).shape, entries, wrap)

@@ -61,7 +61,7 @@ def binomial(
     key, _ = one_key("binomial", key)
     dtype = float_dtype("binomial", dtype)
     return _binomial(
-        key, joint_shape("binomial", shape, n, p), dtype, n, p, out_sharding=out_sharding
+        key, joint_shape("binomial", shape, n=n, p=p), dtype, n, p, out_sharding=out_sharding
     )
 
 

@@ -112,7 +112,7 @@ def truncated_normal(
     """
     key, _ = one_key("truncated_normal", key)
     dtype = float_dtype("truncated_normal", dtype)
-    shape = joint_shape("truncated_normal", shape, lower, upper)
+    shape = joint_shape("truncated_normal", shape, lower=lower, upper=upper)
     return _truncated_normal(key, shape, dtype, lower, upper, out_sharding=out_sharding)
 
 
@@ -328,7 +328,7 @@ def lognormal(
     key, _ = one_key("lognormal", key)
     dtype = float_dtype("lognormal", dtype)
     return _lognormal(
-        key, joint_shape("lognormal", shape, sigma), dtype, sigma, out_sharding=out_sharding
+        key, joint_shape("lognormal", shape, sigma=sigma), dtype, sigma, out_sharding=out_sharding
     )
 
 
@@ -359,7 +359,7 @@ def pareto(
     """
     key, _ = one_key("pareto", key)
     dtype = float_dtype("pareto", dtype)
-    return _pareto(key, joint_shape("pareto", shape, b), dtype, b, out_sharding=out_sharding)
+    return _pareto(key, joint_shape("pareto", shape, b=b), dtype, b, out_sharding=out_sharding)
 
 
 @drawn(2)
@@ -388,7 +388,7 @@ def rayleigh(
     key, _ = one_key("rayleigh", key)
     dtype = float_dtype("rayleigh", dtype)
     return _rayleigh(
-        key, joint_shape("rayleigh", shape, scale), dtype, scale, out_sharding=out_sharding
+        key, joint_shape("rayleigh", shape, scale=scale), dtype, scale, out_sharding=out_sharding
     )
 
 
@@ -528,7 +528,7 @@ def triangular(
     """
     key, _ = one_key("triangular", key)
     dtype = float_dtype("triangular", dtype)
-    shape = joint_shape("triangular", shape, left, mode, right)
+    shape = joint_shape("triangular", shape, left=left, mode=mode, right=right)
     return _triangular(key, shape, dtype, left, mode, right, out_sharding=out_sharding)
 
 
@@ -568,7 +568,7 @@ def wald(
     """
     key, _ = one_key("wald", key)
     dtype = float_dtype("wald", dtype)
-    return _wald(key, joint_shape("wald", shape, mean), dtype, mean, out_sharding=out_sharding)
+    return _wald(key, joint_shape("wald", shape, mean=mean), dtype, mean, out_sharding=out_sharding)
 
 
 @drawn(2)

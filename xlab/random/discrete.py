@@ -111,7 +111,7 @@ def randint(
     minval, maxval = _bound(minval), _bound(maxval)
     return _randint(
         key,
-        joint_shape("randint", shape, minval, maxval),
+        joint_shape("randint", shape, minval=minval, maxval=maxval),
         dtype,
         minval,
         maxval,
@@ -215,7 +215,7 @@ def bernoulli(
         raise TypeError(
             f"bernoulli probability `p` must have a floating dtype, got {dtypes.name(dtype)}"
         )
-    return _bernoulli(key, joint_shape("bernoulli", shape, p), mode, p, out_sharding=out_sharding)
+    return _bernoulli(key, joint_shape("bernoulli", shape, p=p), mode, p, out_sharding=out_sharding)
 
 
 @drawn(2)
@@ -272,7 +272,9 @@ def geometric(
     """
     key, _ = one_key("geometric", key)
     dtype = int_dtype("geometric", dtype)
-    return _geometric(key, joint_shape("geometric", shape, p), dtype, p, out_sharding=out_sharding)
+    return _geometric(
+        key, joint_shape("geometric", shape, p=p), dtype, p, out_sharding=out_sharding
+    )
 
 
 @drawn(2)

@@ -103,19 +103,36 @@ def int_dtype(name: str, dtype, default=int, error: type[Exception] = ValueError
     return dtype
 
 
-def joint_shape(name: str, shape, *params) -> tuple[int, ...]:
-    """The shape to draw: that of the parameters together, or the given one, which they must broadcast to."""
-    shapes = [aval_of(p).shape for p in params]
+def joint_shape(name: str, shape, /, **params) -> tuple[int, ...]:
+    """The shape to draw: that of the named parameters together, or the given one, which they must broadcast to."""
+    shapes = {param: aval_of(value).shape for param, value in params.items()}
     if shape is None:
-        return lax.broadcast_shapes(*shapes)
-    shape = canonical_shape(shape)
-    for s in shapes:
-        if lax.broadcast_shapes(s, shape) != shape:
+        try:
+            return lax.broadcast_shapes(*shapes.values())
+        except ValueError as e:
+            parts = ", ".join(f"{param} of shape {own}" for param, own in shapes.items())
             raise ValueError(
-                f"{name} got shape {shape}, which its parameters of shape {', '.join(map(str, shapes))} do not "
-                f"broadcast to; the shape includes the dimensions of the parameters"
-            )
+                f"{name} got {parts}: Incompatible shapes for broadcasting. Sizes have to be equal or 1; reshape one "
+                f"of them"
+            ) from e
+    shape = canonical_shape(shape)
+    for param, own in shapes.items():
+        check_broadcasts(name, shape, param, own)
     return shape
+
+
+def check_broadcasts(name: str, shape, param: str, own, error: type[Exception] = ValueError):
+    """Raises unless a parameter of shape `own` broadcasts to the shape to draw."""
+    try:
+        fits = lax.broadcast_shapes(own, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise error(
+            f"{name} got shape {shape}, which its parameter {param} of shape {own} does not broadcast to; the shape "
+            f"includes the dimensions of the parameters. Give a number, or an array whose sizes are, from the last, "
+            f"those of the shape or 1"
+        )
 
 
 def as_dtype(x, dtype):

@@ -101,7 +101,9 @@ def loggamma(
 def _gammas(name, key, a, shape, dtype, log_space, out_sharding):
     key, _ = one_key(name, key)
     dtype = float_dtype(name, dtype)
-    return _gamma(key, joint_shape(name, shape, a), dtype, log_space, a, out_sharding=out_sharding)
+    return _gamma(
+        key, joint_shape(name, shape, a=a), dtype, log_space, a, out_sharding=out_sharding
+    )
 
 
 @drawn(3)
@@ -239,7 +241,7 @@ def beta(
     """
     key, _ = one_key("beta", key)
     dtype = float_dtype("beta", dtype)
-    return _beta(key, joint_shape("beta", shape, a, b), dtype, a, b, out_sharding=out_sharding)
+    return _beta(key, joint_shape("beta", shape, a=a, b=b), dtype, a, b, out_sharding=out_sharding)
 
 
 @drawn(2)
@@ -271,7 +273,7 @@ def chisquare(
     key, _ = one_key("chisquare", key)
     dtype = float_dtype("chisquare", dtype)
     return _chisquare(
-        key, joint_shape("chisquare", shape, df), dtype, df, out_sharding=out_sharding
+        key, joint_shape("chisquare", shape, df=df), dtype, df, out_sharding=out_sharding
     )
 
 
@@ -307,7 +309,12 @@ def f(
     key, _ = one_key("f", key)
     dtype = float_dtype("f", dtype)
     return _f(
-        key, joint_shape("f", shape, dfnum, dfden), dtype, dfnum, dfden, out_sharding=out_sharding
+        key,
+        joint_shape("f", shape, dfnum=dfnum, dfden=dfden),
+        dtype,
+        dfnum,
+        dfden,
+        out_sharding=out_sharding,
     )
 
 
@@ -340,7 +347,7 @@ def t(
     """
     key, _ = one_key("t", key)
     dtype = float_dtype("t", dtype)
-    return _t(key, joint_shape("t", shape, df), dtype, df, out_sharding=out_sharding)
+    return _t(key, joint_shape("t", shape, df=df), dtype, df, out_sharding=out_sharding)
 
 
 @drawn(2)
@@ -417,7 +424,7 @@ def generalized_normal(
     """
     key, _ = one_key("generalized_normal", key)
     dtype = float_dtype("generalized_normal", dtype)
-    shape = joint_shape("generalized_normal", shape, p)
+    shape = joint_shape("generalized_normal", shape, p=p)
     return _generalized_normal(key, shape, dtype, p, out_sharding=out_sharding)
 
 

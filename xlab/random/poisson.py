@@ -45,7 +45,9 @@ def poisson(
     """
     key, _ = one_key("poisson", key)
     dtype = int_dtype("poisson", dtype)
-    return _poisson(key, joint_shape("poisson", shape, lam), dtype, lam, out_sharding=out_sharding)
+    return _poisson(
+        key, joint_shape("poisson", shape, lam=lam), dtype, lam, out_sharding=out_sharding
+    )
 
 
 @drawn(2)

@@ -6,11 +6,13 @@ import numpy as np
 
 from xlab import lax
 from xlab.core import dtypes
+from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike, DTypeLike, ShapeLike
 from xlab.lax.shape import canonical_shape
 from xlab.random.bits import random_bits_p
 from xlab.random.drawing import (
     as_dtype,
+    check_broadcasts,
     drawn,
     float_dtype,
     to_rank,
@@ -46,7 +48,11 @@ def uniform(
     """
     key, _ = one_key("uniform", key)
     dtype = float_dtype("uniform", dtype)
-    return _uniform(key, canonical_shape(shape), dtype, minval, maxval, out_sharding=out_sharding)
+    shape = canonical_shape(shape)
+    for name, bound in (("minval", minval), ("maxval", maxval)):
+        if own := aval_of(bound).shape:
+            check_broadcasts("uniform", shape, name, own, TypeError)
+    return _uniform(key, shape, dtype, minval, maxval, out_sharding=out_sharding)
 
 
 @drawn(2)

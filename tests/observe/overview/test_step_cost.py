@@ -83,6 +83,24 @@ def test_rounds_that_the_compiler_found_out_multiply_all_that_a_loop_costs():
     assert by_primitive(c)["mul"].times is None and any("unknown" in n for n in c.notes)
 
 
+def test_devices_are_known_without_compiling():
+    mesh = make_mesh((8,), ("a",), axis_types=(AxisType.Auto,))
+    summed = xlab.shard_map(
+        lambda x: lax.psum(x, "a"), mesh=mesh, in_specs=P(None, "a"), out_specs=P()
+    )
+    lies = NamedSharding(mesh, P(None, "a"))
+    for what, given in (
+        (summed, X),
+        (xlab.jit(summed), xlab.ShapeDtypeStruct(X.shape, X.dtype)),
+        (lambda x: x * 2, xlab.device_put(X, lies)),
+        (lambda x: x * 2, xlab.ShapeDtypeStruct(X.shape, X.dtype, sharding=lies)),
+        (lambda x: lax.with_sharding_constraint(x, lies), X),
+    ):
+        c = observe.cost(what, given, machine=PLAIN, compile=False)
+        assert c.devices == 8 and "on 8 devices" in str(c)
+    assert observe.cost(lambda x: x * 2, X, machine=PLAIN, compile=False).devices == 1
+
+
 def test_branches_count_by_their_part():
     f = lambda x: lax.cond(x[0, 0] > 0, lambda x: jnp.tanh(x), lambda x: x, x)
     c = observe.cost(f, X, machine=PLAIN, compile=False)

@@ -70,3 +70,16 @@ def test_long_segments_are_cut_with_a_warning():
 def test_istft_refuses_segments_longer_than_its_transforms():
     with pytest.raises(ValueError, match=r"FFT length \(4\) must be longer than nperseg \(16\)"):
         signal.istft(np.ones((3, 5), np.complex64), nperseg=16)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_spectra_with_negative_frequencies_are_never_half(dtype):
+    x = jnp.sin(jnp.arange(64)).astype(dtype)
+    frequencies, density = signal.welch(x, nperseg=16, return_onesided=False)
+    expected = signal.welch(x.astype(np.float32), nperseg=16, return_onesided=False)
+    assert frequencies.dtype == density.dtype == np.float32
+    np.testing.assert_allclose(frequencies, expected[0])
+    np.testing.assert_allclose(density, expected[1], rtol=1e-5, atol=1e-7)
+    frequencies, times, out = signal.stft(x, nperseg=16, return_onesided=False)
+    assert (frequencies.dtype, times.dtype, out.dtype) == (np.float32, np.float32, np.complex64)
+    assert signal.istft(jnp.ones((9, 4), dtype))[0].dtype == np.float32

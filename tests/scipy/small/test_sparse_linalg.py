@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xlab
+import xlab.numpy as jnp
 from xlab.scipy.sparse.linalg import bicgstab, cg, gmres
 
 A = np.diag(np.float32([1, 2, 3, 4]))
@@ -25,3 +26,11 @@ def test_a_right_side_of_integers_has_a_solution_of_floats(solve):
         x, _ = solve(A.astype(int), b, x0)
         assert x.dtype == np.float32
         np.testing.assert_allclose(x, [1, 1 / 2, 1 / 3, 1 / 4], rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["batched", "incremental"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gmres_in_half_precision(dtype, method):
+    x, info = gmres(jnp.asarray(A, dtype), jnp.asarray(B, dtype), solve_method=method)
+    assert x.dtype == dtype and info == 0
+    np.testing.assert_allclose(x.astype(np.float32), [1, 1 / 2, 1 / 3, 1 / 4], rtol=2e-2)

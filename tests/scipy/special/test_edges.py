@@ -1,5 +1,6 @@
 """Slopes where a function has limits only: `boxcox` and `boxcox1p` at the edge of their domain, and around an exponent of zero; parameters that are refused."""
 
+import functools
 import math
 
 import numpy as np
@@ -9,10 +10,12 @@ import xlab
 import xlab.numpy as jnp
 from xlab.scipy.special import (
     bernoulli,
+    bessel_jn,
     boxcox,
     boxcox1p,
     entr,
     erfcx,
+    expn,
     factorial,
     fresnel,
     hyp1f1,
@@ -131,6 +134,25 @@ def test_lists_and_weak_numbers():
     for f in (boxcox, boxcox1p):
         with pytest.raises(TypeError, match="box.*Incompatible shapes"):
             f(np.ones(2), np.ones(3))
+
+
+def test_functions_that_take_lists():
+    """The other special functions refuse them, by their own name."""
+    for fun, args in (
+        (hyp1f1, (1.0, [1.0, 2.0], (0.5, 1.0))),
+        (hyp2f1, ([1, 2], 1, 2.0, [0.1, 0.2])),
+        (expn, ([1, 2], [0.5, 1.0])),
+        (functools.partial(bessel_jn, v=2), ([0.5, 1.0],)),
+    ):
+        out = fun(*args)
+        expected = fun(*map(np.array, args))
+        np.testing.assert_allclose(out, expected, rtol=1e-6)
+        np.testing.assert_allclose(xlab.jit(lambda: fun(*args))(), expected, rtol=1e-6)
+        assert out.dtype == np.float32 and not out.aval.weak_type
+    with pytest.raises(
+        TypeError, match="^factorial requires ndarray or scalar arguments, got .*list"
+    ):
+        factorial([1.0])
 
 
 def test_poles_of_hypergeometric_functions_that_cancel():

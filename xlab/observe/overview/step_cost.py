@@ -93,8 +93,7 @@ def step_cost(
         )
     if compile:
         stages.executable  # noqa: B018  (where values lie is known from what is compiled)
-    devices = len(stages.lowered.devices) if stages.is_lowered else 1
-    devices = max(1, devices)
+    devices = stages.device_count
     operations, others = all_flattened(stages)
     if transfers is None:
         transfers = transfers_of(stages, link=link_of(machine), compile=compile, tries=0)

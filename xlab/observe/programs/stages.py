@@ -18,6 +18,7 @@ from xlab.backend import propagation as _propagation
 from xlab.compile.executable import Executable
 from xlab.compile.hi_boundary import CompiledHi, LoweredHi, on_arrays
 from xlab.compile.lowering import MeshComputation, lower
+from xlab.compile.queries import devices_needed
 from xlab.compile.ref_discharge import discharge_refs
 from xlab.compile.resolve import LoweringRequest
 from xlab.compile.stages import AHEAD, Compiled, Lowered, ShapeDtypeStruct, Traced
@@ -31,12 +32,14 @@ from xlab.core.jaxpr import (
     open_jaxpr,
     subjaxprs_of_params,
 )
+from xlab.core.locations import looking_at
 from xlab.interpreters.lojax import lower_hi_types, uses_hi_types
 from xlab.observe.beside.calls import JaxExecutable, JaxProgram, program_of, readable
 from xlab.observe.beside.recognize import belongs_to_jax, held_stage, kind_of
 from xlab.observe.programs import hlo, names
 from xlab.observe.programs.stage_function import StageFunction
 from xlab.observe.programs.view_jits import jitted
+from xlab.sharding import Sharding
 
 # Where the compiler's words are about.
 _PLACE = re.compile(r'(?:error: )?"[^"]*"\("[^"]*":\d+:\d+[^)]*\): ')
@@ -124,6 +127,20 @@ class ProgramStages:
     @property
     def is_lowered(self) -> bool:
         return self._lowered is not None
+
+    @property
+    def device_count(self) -> int:
+        """On how many devices it runs. Before it is lowered: what its arguments lie on, and its meshes and shardings name."""
+        if self._lowered is not None:
+            return max(1, len(self._lowered.devices))
+        flat = self._traced._flat if self._traced is not None else ()
+        placed = [getattr(x, "sharding", None) for x in flat]
+        return max(
+            [
+                devices_needed(self.closed),
+                *(s.num_devices for s in placed if isinstance(s, Sharding)),
+            ]
+        )
 
     @functools.cached_property
     def lines_of_collectives(self) -> dict[int, str]:
@@ -378,9 +395,10 @@ def traced_by(fun: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) 
         fun.check(args, kwargs or {})
         return fun.traced
     trace = own(fun, "trace")
-    if trace is None and own(fun, "lower") is not None:
-        return held_stage(fun.lower(*args, **(kwargs or {})))._traced
-    return held_stage((trace or jitted(fun, None, args, kwargs).trace)(*args, **(kwargs or {})))
+    with looking_at(fun):
+        if trace is None and own(fun, "lower") is not None:
+            return held_stage(fun.lower(*args, **(kwargs or {})))._traced
+        return held_stage((trace or jitted(fun, None, args, kwargs).trace)(*args, **(kwargs or {})))
 
 
 def beside_stages(what: Any, args: tuple, kwargs: dict[str, Any]) -> ProgramStages:

@@ -9,13 +9,13 @@ from xlab.core.avals import aval_of
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import conjugate
 from xlab.numpy.arithmetic import as_array
+from xlab.numpy.conversion import from_lists
 from xlab.numpy.grids import eye
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check, promoted_inexact
 from xlab.numpy.tensor_contractions import matmul
 from xlab.numpy.triangles import tril, triu
-from xlab.scipy.linalg.systems import from_rows
 
 __all__ = ["eigh", "eigh_tridiagonal", "lu", "polar", "qr", "qr_multiply", "svd"]
 
@@ -65,7 +65,7 @@ def eigh(
         raise NotImplementedError(
             "Only the eigvals=None case of eigh is implemented: take those you need from the results."
         )
-    w, v = _eigh(from_rows(a), bool(lower))
+    w, v = _eigh(from_lists(a), bool(lower))
     return w if eigvals_only else (w, v)
 
 
@@ -96,7 +96,7 @@ def eigh_tridiagonal(
         >>> print(sl.eigh_tridiagonal(np.float32([2, 2]), np.float32([1]), eigvals_only=True))
         [1. 3.]
     """
-    d, e = map(as_array, check("eigh_tridiagonal", from_rows(d), from_rows(e)))
+    d, e = map(as_array, check("eigh_tridiagonal", from_lists(d), from_lists(e)))
     if d.dtype != e.dtype:
         raise TypeError(
             f"diagonal and off-diagonal values must have same dtype, got {d.dtype} and {e.dtype}"
@@ -183,7 +183,7 @@ def lu(
         [[4. 4.]
          [0. 1.]]
     """
-    return _lu(from_rows(a), bool(permute_l))
+    return _lu(from_lists(a), bool(permute_l))
 
 
 @jit_when_eager(static=("mode", "pivoting"))
@@ -220,7 +220,7 @@ def qr(
         raise ValueError(
             f"Unsupported QR decomposition mode '{mode}': expected 'full', 'economic' or 'r'"
         )
-    return _qr(from_rows(a), mode, bool(pivoting))
+    return _qr(from_lists(a), mode, bool(pivoting))
 
 
 @jit_when_eager(static=("mode", "pivoting", "conjugate"))
@@ -271,7 +271,7 @@ def qr_multiply(
     """
     if mode not in ("right", "left"):
         raise ValueError(f"mode must be 'right' or 'left', got {mode!r}")
-    return _qr_multiply(from_rows(a), from_rows(c), mode, bool(pivoting), bool(conjugate))
+    return _qr_multiply(from_lists(a), from_lists(c), mode, bool(pivoting), bool(conjugate))
 
 
 @jit_when_eager(static=("full_matrices", "compute_uv", "driver"))
@@ -306,7 +306,7 @@ def svd(
         >>> print(sl.svd(np.float32([[0, 2], [1, 0]]), compute_uv=False))
         [2. 1.]
     """
-    return _svd(from_rows(a), bool(full_matrices), bool(compute_uv), lapack_driver)
+    return _svd(from_lists(a), bool(full_matrices), bool(compute_uv), lapack_driver)
 
 
 def polar(
@@ -332,7 +332,7 @@ def polar(
         >>> np.allclose(p, np.diag([1, 2]), atol=1e-4)
         True
     """
-    (a,) = promoted_inexact("polar", from_rows(a))
+    (a,) = promoted_inexact("polar", from_lists(a))
     a = as_array(a)
     if a.ndim < 2:
         raise ValueError("The input `a` must be at least a 2-D array.")

@@ -14,6 +14,7 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import diagonal, repeat
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array, log2
+from xlab.numpy.conversion import from_lists
 from xlab.numpy.grids import eye
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
@@ -23,7 +24,6 @@ from xlab.numpy.operands import check, promoted_inexact
 from xlab.numpy.searching import where
 from xlab.numpy.tensor_contractions import matmul
 from xlab.numpy.triangles import triu
-from xlab.scipy.linalg.systems import from_rows
 from xlab.transforms.jvp import jvp
 from xlab.transforms.vmap import vmap
 
@@ -158,7 +158,7 @@ def expm_frechet(
         >>> print(sl.expm_frechet(np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32), compute_expm=False))
         [[1.]]
     """
-    A, E = map(as_array, promoted_inexact("expm_frechet", from_rows(A), from_rows(E)))
+    A, E = map(as_array, promoted_inexact("expm_frechet", from_lists(A), from_lists(E)))
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise ValueError(f"expected A to be a square matrix, got A.shape={A.shape}")
     if A.shape != E.shape:
@@ -224,7 +224,7 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """
     if blocksize > 1:
         raise NotImplementedError("Blocked version is not implemented yet: leave blocksize out")
-    A = as_array(*check("sqrtm", from_rows(A)))
+    A = as_array(*check("sqrtm", from_lists(A)))
     if A.ndim != 2:
         raise ValueError(f"sqrtm takes one square matrix, got shape {A.shape}; use vmap for stacks")
     return _sqrtm(A)
@@ -261,7 +261,7 @@ def funm(A: ArrayLike, func: Callable, disp: bool = True) -> Array | tuple[Array
         [[1. 3.]
          [0. 4.]]
     """
-    A = as_array(*check("funm", from_rows(A)))
+    A = as_array(*check("funm", from_lists(A)))
     if A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"expected square array_like input, got shape {A.shape}")
     t, z = _complex_schur(A)

@@ -11,13 +11,13 @@ from xlab.core.typing import Array, ArrayLike
 from xlab.lax.linalg.common import eye as _eye
 from xlab.lax.linalg.common import repeat, stacked
 from xlab.numpy.arithmetic import as_array
+from xlab.numpy.conversion import from_lists
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check
 from xlab.numpy.searching import where
 from xlab.numpy.tensor_contractions import matmul
 from xlab.numpy.triangles import triu
-from xlab.scipy.linalg.systems import from_rows
 
 __all__ = ["hessenberg", "rsf2csf", "schur"]
 
@@ -68,7 +68,7 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
         [[0.+1.j 0.+0.j]
          [0.+0.j 0.-1.j]]
     """
-    T, Z = map(as_array, check("rsf2csf", from_rows(T), from_rows(Z)))
+    T, Z = map(as_array, check("rsf2csf", from_lists(T), from_lists(Z)))
     if T.ndim != 2 or T.shape[0] != T.shape[1]:
         raise ValueError(
             f"rsf2csf takes one square matrix as T, got shape {T.shape}; use vmap for stacks"
@@ -148,7 +148,7 @@ def hessenberg(
         >>> print((q @ h @ q.T).round(2)[0])
         [1. 2. 3.]
     """
-    a = as_array(*check("hessenberg", from_rows(a)))
+    a = as_array(*check("hessenberg", from_lists(a)))
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ValueError(
             f"Argument to Hessenberg reduction must have shape [..., n, n], got shape {a.shape}"

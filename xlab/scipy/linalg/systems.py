@@ -15,7 +15,7 @@ from xlab.lax.linalg.lu import lu_solve as _lu_solve
 from xlab.numpy import linalg as _linalg
 from xlab.numpy import reductions as _r
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.creation import asarray
+from xlab.numpy.conversion import from_lists
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.linalg.decompositions import hermitian_transpose
 from xlab.numpy.operands import check, promoted_inexact
@@ -35,11 +35,6 @@ __all__ = [
     "solve_sylvester",
     "solve_triangular",
 ]
-
-
-def from_rows(x):
-    """A matrix written as a list of rows, as an array; anything else as it is. `det`, `inv` and the like refuse lists, as `numpy.linalg`."""
-    return asarray(x) if isinstance(x, (list, tuple)) else x
 
 
 def spread(name: str, a, b):
@@ -98,7 +93,7 @@ def cholesky(
         [[2. 1.]
          [0. 1.]]
     """
-    return _cholesky(from_rows(a), bool(lower))
+    return _cholesky(from_lists(a), bool(lower))
 
 
 def cho_factor(
@@ -149,7 +144,7 @@ def cho_solve(
         check_finite: has no effect: values are not known while tracing.
     """
     c, lower = c_and_lower
-    return _cho_solve(from_rows(c), from_rows(b), bool(lower))
+    return _cho_solve(from_lists(c), from_lists(b), bool(lower))
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
@@ -203,7 +198,7 @@ def lu_factor(
         >>> print(sl.lu_solve(sl.lu_factor(np.float32([[2, 0], [0, 4]])), np.float32([2, 2])))
         [1.  0.5]
     """
-    return _lu_factor(from_rows(a))
+    return _lu_factor(from_lists(a))
 
 
 @jit_when_eager(static=("trans",))
@@ -234,7 +229,7 @@ def lu_solve(
     if trans not in (0, 1, 2):
         raise ValueError(f"'trans' value must be 0, 1, or 2, got {trans}")
     factors, pivots = lu_and_piv
-    return _solve_factored(from_rows(factors), from_rows(pivots), from_rows(b), trans)
+    return _solve_factored(from_lists(factors), from_lists(pivots), from_lists(b), trans)
 
 
 def solve(
@@ -268,7 +263,7 @@ def solve(
         )
     if assume_a != "pos":
         return _linalg.solve(a, b)
-    return _solve_positive(from_rows(a), from_rows(b), bool(lower))
+    return _solve_positive(from_lists(a), from_lists(b), bool(lower))
 
 
 @jit_when_eager(static=("lower",))
@@ -342,7 +337,7 @@ def solve_triangular(
     """
     if trans not in _TRANS:
         raise ValueError(f"Invalid 'trans' value {trans}: expected 0 or 'N', 1 or 'T', 2 or 'C'")
-    a, b = check("solve_triangular", from_rows(a), from_rows(b))
+    a, b = check("solve_triangular", from_lists(a), from_lists(b))
     if np.ndim(b) > 1 and np.ndim(a) == np.ndim(b) + 1:
         warn(
             "solve_triangular: batched 1D solves with b.ndim > 1 are deprecated. Use solve_triangular(a, b[..., "
@@ -373,7 +368,7 @@ def solve_sylvester(
         raise ValueError(
             f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".'
         )
-    return _sylvester(*map(from_rows, (A, B, C)), method, float(tol))
+    return _sylvester(*map(from_lists, (A, B, C)), method, float(tol))
 
 
 @jit_when_eager(static=("method", "tol"))

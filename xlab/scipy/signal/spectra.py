@@ -20,7 +20,7 @@ from xlab import numpy as jnp
 from xlab.core.source_info import warn
 from xlab.core.typing import Array, ArrayLike
 from xlab.numpy.arithmetic import as_array
-from xlab.numpy.operands import promoted_inexact
+from xlab.numpy.operands import promoted_inexact, whole_along
 from xlab.scipy.signal.trends import detrend as _detrend
 from xlab.scipy.signal.windows import window_of
 
@@ -112,7 +112,7 @@ def csd(
         raise ValueError(f'csd: average must be "median" or "mean", got {average!r}')
     if scaling not in ("density", "spectrum"):
         raise ValueError(f'csd: scaling must be "density" or "spectrum", got {scaling!r}')
-    x, y = _signals("csd", x, y)
+    x, y = _signals("csd", x, y, return_onesided)
     if x.size == 0 or (y is not None and y.size == 0):
         shape = x.shape if y is None else jnp.broadcast_shapes(x.shape, y.shape)
         empty = jnp.zeros(shape, x.real.dtype)
@@ -181,7 +181,7 @@ def stft(
     """
     if boundary not in _BEYOND:
         raise ValueError(f"Unknown boundary option {boundary!r}, must be one of: {list(_BEYOND)}")
-    x, _ = _signals("stft", x, None)
+    x, _ = _signals("stft", x, None, return_onesided)
     if x.size == 0:
         empty = jnp.zeros(x.shape, x.real.dtype)
         return empty, empty, empty
@@ -222,7 +222,7 @@ def istft(
     Returns:
         The times, and the signal along its last axis.
     """
-    Z = as_array(*promoted_inexact("istft", Zxx))
+    Z = _not_half(as_array(*promoted_inexact("istft", Zxx)))
     if Z.ndim < 2:
         raise ValueError(f"istft: Input stft must be at least 2d, got shape {Z.shape}")
     time_axis, freq_axis = (operator.index(i) % Z.ndim for i in (time_axis, freq_axis))
@@ -259,8 +259,9 @@ def istft(
     total = size + (count - 1) * step
     places = (np.arange(count)[:, None] * step + np.arange(size)).ravel()
     weighted = segments * weights * jnp.sum(weights)
-    out = jnp.zeros((*Z.shape[:-2], total), weighted.dtype)
-    out = out.at[..., places].add(weighted.reshape(*Z.shape[:-2], count * size))
+    weighted = weighted.reshape(*Z.shape[:-2], count * size)
+    out = _filled(weighted[..., :0], total)  # zeros, whose batches are sharded as those of `Z`
+    out = out.at[..., places].add(weighted)
     norm = jnp.zeros(total, dtype).at[places].add(jnp.tile(weights**2, count))
     if boundary:
         out, norm = (v[..., size // 2 : total - size // 2] for v in (out, norm))
@@ -268,11 +269,17 @@ def istft(
     return jnp.arange(out.shape[-1], dtype=dtype) / jnp.asarray(fs, dtype), out
 
 
-def _signals(name, x, y):
-    """The signals as floats of one dtype and rank, equally long but for `axis`."""
+def _not_half(x):
+    """The array in single precision where it is narrower, as are the parts of complex numbers."""
+    return x if jnp.finfo(x.dtype).bits >= 32 else x.astype(np.float32)
+
+
+def _signals(name, x, y, return_onesided):
+    """The signals as floats of one dtype and rank, equally long but for `axis`; those transformed as complex numbers are not half."""
+    fitting = as_array if return_onesided else lambda v: _not_half(as_array(v))
     if y is None:
-        return as_array(*promoted_inexact(name, x)), None
-    x, y = (as_array(v) for v in promoted_inexact(name, x, y))
+        return fitting(*promoted_inexact(name, x)), None
+    x, y = (fitting(v) for v in promoted_inexact(name, x, y))
     if x.ndim != y.ndim:
         raise ValueError(
             f"{name}: two arguments must have the same rank, got shapes {x.shape} and {y.shape}"
@@ -286,6 +293,9 @@ def _segments(
 ):  # fmt: skip
     """`(frequencies, times, [segments of each signal], weights)`: segments are (..., number, samples), without their trends."""
     signals = [jnp.moveaxis(v, axis, -1) for v in (x, y) if v is not None]
+    for v in (x, y):
+        if v is not None:
+            whole_along(name, "signal", v, axis)
     longest = max(v.shape[-1] for v in signals)
     signals = [_filled(v, longest) for v in signals]
     dtype = x.real.dtype

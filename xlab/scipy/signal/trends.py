@@ -17,6 +17,7 @@ from xlab import numpy as jnp
 from xlab.core.typing import Array, ArrayLike
 from xlab.lax.shape import canonical_axis
 from xlab.numpy.arithmetic import as_array
+from xlab.numpy.conversion import from_lists
 from xlab.numpy.operands import promoted_inexact
 
 __all__ = ["detrend"]
@@ -49,9 +50,7 @@ def detrend(
         raise NotImplementedError(
             f"detrend: arrays are never overwritten, leave out overwrite_data={overwrite_data!r}"
         )
-    if isinstance(data, (list, tuple)):  # as SciPy
-        data = jnp.asarray(data)
-    (data,) = promoted_inexact("detrend", data)
+    (data,) = promoted_inexact("detrend", from_lists(data))
     data = as_array(data)
     if type in ("constant", "c"):
         return data - data.mean(axis, keepdims=True)

@@ -238,6 +238,7 @@ def _bicgstab(matvec, b, x, limit, maxiter, inverse):
 def _gmres(matvec, b, x, limit, maxiter, inverse, restart):
     leaves, structure = _tree.flatten(b)
     dtype = jnp.result_type(*leaves)
+    solved = jnp.promote_types(dtype, np.float32)
 
     def flat(tree):
         return jnp.concatenate([leaf.ravel().astype(dtype) for leaf in _tree.leaves(tree)])
@@ -284,7 +285,8 @@ def _gmres(matvec, b, x, limit, maxiter, inverse, restart):
 
         basis, table = lax.fori_loop(0, restart, extend, (basis, table))
         target = jnp.zeros(restart + 1, dtype).at[0].set(norm.astype(dtype))
-        weights = jnp.linalg.lstsq(table, target)[0]
+        # LAPACK solves the small problem, which has no narrower numbers.
+        weights = jnp.linalg.lstsq(table.astype(solved), target.astype(solved))[0].astype(dtype)
         x = x + weights @ basis[:-1]
         r = residual(x)
         return x, r, jnp.linalg.norm(r), k + 1

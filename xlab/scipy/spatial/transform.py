@@ -239,14 +239,14 @@ class Slerp(NamedTuple):
         """An interpolation.
 
         Args:
-            times: when, of shape `(n,)`, increasing.
+            times: when, of shape `(n,)`, increasing; they take the dtype of the rotations.
             rotations: `n` of them.
         """
         if not isinstance(rotations, Rotation):
             raise TypeError(f"`rotations` must be a Rotation, got {type(rotations).__name__}")
         if rotations.single or len(rotations) < 2:
             raise ValueError("`rotations` must be a sequence of at least 2 rotations.")
-        times = _floats(times)
+        times = _floats(times).astype(rotations.quat.dtype)
         if times.shape != (len(rotations),):
             raise ValueError(
                 f"Expected number of rotations to be equal to number of timestamps given, got {len(rotations)} "
@@ -257,7 +257,7 @@ class Slerp(NamedTuple):
 
     def __call__(self, times: Array) -> Rotation:
         """The rotations at some times, of shape `()` or `(m,)`; outside of what is given they go on as at the end."""
-        at = _floats(times)
+        at = _floats(times).astype(self.times.dtype)
         if at.ndim > 1:
             raise ValueError(f"`times` must be at most 1-dimensional, got shape {at.shape}")
         i = jnp.clip(

@@ -80,7 +80,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     return _bessel_jn(z, v, n_iter)
 
 
-@special(keywords=("v", "n_iter"))
+@special(keywords=("v", "n_iter"), lists=True)
 def _bessel_jn(z, v, n_iter):
     top = max(n_iter, v + 16)
     zero = z == 0

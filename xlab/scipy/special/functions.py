@@ -12,6 +12,7 @@ from xlab.core import dtypes
 from xlab.core.avals import aval_of
 from xlab.errors import ComplexOperandError
 from xlab.numpy.arithmetic import as_array
+from xlab.numpy.conversion import from_lists
 from xlab.numpy.jit_when_eager import jit_when_eager
 from xlab.numpy.operands import aligned, check, promoted_inexact, strip_weak_type
 from xlab.transforms.custom_jvp import custom_jvp
@@ -24,6 +25,7 @@ def special(
     weak: bool = True,
     keywords: tuple[str, ...] = (),
     mismatch: type[Exception] = TypeError,
+    lists: bool = False,
 ):
     """Decorates a function of floating point arrays of one dtype and one rank; integers are brought to floats first.
 
@@ -32,12 +34,18 @@ def special(
         weak: whether the type of a result may be weak, as that of its arguments.
         keywords: names of further parameters, which are Python values.
         mismatch: what is raised for shapes that have no common one.
+        lists: whether lists of numbers are arrays.
     """
     if fun is None:
         return functools.partial(
-            special, complexes=complexes, weak=weak, keywords=keywords, mismatch=mismatch
+            special,
+            complexes=complexes,
+            weak=weak,
+            keywords=keywords,
+            mismatch=mismatch,
+            lists=lists,
         )
-    name = fun.__name__
+    name = fun.__name__.lstrip("_")
     count = fun.__code__.co_argcount - len(keywords)
 
     @functools.wraps(fun)
@@ -55,7 +63,15 @@ def special(
         out = fun(*aligned(name, *args), *rest, **kwargs)
         return out if weak else strip_weak_type(out)
 
-    return jit_when_eager(whole, static=keywords) if keywords else jit_when_eager(whole)
+    compiled = jit_when_eager(whole, static=keywords) if keywords else jit_when_eager(whole)
+    if not lists:
+        return compiled
+
+    @functools.wraps(fun)
+    def of_lists(*args, **kwargs):
+        return compiled(*map(from_lists, args[:count]), *args[count:], **kwargs)
+
+    return of_lists
 
 
 def float_only(name: str, x):

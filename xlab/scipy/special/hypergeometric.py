@@ -96,7 +96,7 @@ def _gamma_ratio(above, below):
     return value
 
 
-@special(mismatch=ValueError)
+@special(mismatch=ValueError, lists=True)
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The confluent hypergeometric function M(a, b, x).
 
@@ -157,7 +157,7 @@ def _kummer(a, b, x):
     return jnp.where(is_pole(b) & ~(is_pole(a) & (a >= b)), number(np.inf, x), value)
 
 
-@special(mismatch=ValueError)
+@special(mismatch=ValueError, lists=True)
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's hypergeometric function F(a, b; c; x), for x up to 1.
 

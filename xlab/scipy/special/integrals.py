@@ -125,7 +125,7 @@ def _expi(x):
     return jnp.where(jnp.isnan(x), x, value)
 
 
-@special(mismatch=ValueError)
+@special(mismatch=ValueError, lists=True)
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The generalized exponential integral, of `exp(-x t) / t**n` from 1 to infinity, for integers `n`.
 
