@@ -14,7 +14,7 @@ from xlab.core import dtypes
 from xlab.core.array import KeyArray
 from xlab.core.avals import HOST_VALUES, aval_of
 from xlab.core.source_info import warn
-from xlab.core.trace import EVAL, state
+from xlab.core.trace import EVAL, Tracer, state
 from xlab.lax.arithmetic import pow
 from xlab.lax.complexes import real
 from xlab.lax.convert import convert, convert_element_type
@@ -403,7 +403,7 @@ def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indice
         values = _as(values, real_part_dtype(dtypes.dtype_and_weak(values)[0]))
         common = dtypes.result_type(own.dtype, aval_of(values).dtype)
     x, values = _as(x, common), _as(values, common)
-    if aval_of(values).weak_type and not own.weak_type:
+    if isinstance(values, Tracer) and values.aval.weak_type and not own.weak_type:
         values = convert(values, common)  # so that the gradient in the values is weak, as they are
     if flags:
         x = expand_dims(x, flags)
