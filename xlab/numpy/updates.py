@@ -403,7 +403,8 @@ def update(x, parsed: Parsed, op: str, values, indices_are_sorted, unique_indice
         values = _as(values, real_part_dtype(dtypes.dtype_and_weak(values)[0]))
         common = dtypes.result_type(own.dtype, aval_of(values).dtype)
     x, values = _as(x, common), _as(values, common)
-    if isinstance(values, Tracer) and values.aval.weak_type and not own.weak_type:
+    weak = isinstance(values, Tracer) and values.aval.weak_type and not own.weak_type
+    if weak and values.aval.memory_space == own.memory_space:
         values = convert(values, common)  # so that the gradient in the values is weak, as they are
     if flags:
         x = expand_dims(x, flags)
